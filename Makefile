@@ -1,0 +1,54 @@
+# make book: the HTML. make test: everything. Each target makes the environment itself.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/made-from-requirements
+
+export OMP_NUM_THREADS := 1
+export PYTHONHASHSEED := 0
+export HF_HUB_OFFLINE := 1
+export PYTHONDONTWRITEBYTECODE := 1
+
+SECONDS_A_CELL := 120
+NBVAL := --nbval --nbval-current-env --nbval-cell-timeout $(SECONDS_A_CELL) -p no:cacheprovider
+SOURCES := $(wildcard *.md *.yml *.bib chapters/*.ipynb chapters/[a-z]*.md exercises/*.ipynb \
+  _static/* tools/*.py lumen/*.py lumen/*/*)
+
+.PHONY: help book test notebooks exercises serve clean
+
+help:
+	@echo "make book       the environment and the book: _build/html/intro.html"
+	@echo "make test       the environment, the book, and every proof"
+	@echo "make notebooks  execute the chapters and exercises whose text or code changed"
+	@echo "make exercises  the exercises only"
+	@echo "make serve      read the book at http://localhost:8000"
+	@echo "make clean      remove the book that was built"
+
+.venv: $(STAMP)
+
+$(STAMP): requirements.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --progress-bar on --requirement requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	@touch $@
+
+book: _build/html/intro.html
+
+_build/html/intro.html: $(STAMP) $(SOURCES)
+	$(BIN)/jupyter-book build . -W -n --keep-going
+	@touch $@
+	@echo "The book is at $(CURDIR)/$@"
+
+test: book
+	$(BIN)/python -m pytest tests chapters exercises $(NBVAL) -n 2 --dist loadfile
+
+notebooks: $(STAMP)
+	$(BIN)/python tools/notebooks.py build
+
+exercises: $(STAMP)
+	$(BIN)/python tools/exercises.py
+
+serve: book
+	$(BIN)/python -m http.server --directory _build/html 8000
+
+clean:
+	rm -rf _build

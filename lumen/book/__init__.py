@@ -1,0 +1,28 @@
+"""What chapters use to speak: named numbers, the package's own code, figures, and figures that move."""
+
+from lumen.book.facts import facts, measured
+from lumen.book.memory import peak_bytes
+from lumen.book.palette import LIGHT
+from lumen.book.plot import bars, heat, label, setup
+from lumen.book.source import source
+from lumen.book.widget import Bars, Choice, Grid, Heat, Lines, Slider, Text, widget
+
+__all__ = [
+    "LIGHT",
+    "Bars",
+    "Choice",
+    "Grid",
+    "Heat",
+    "Lines",
+    "Slider",
+    "Text",
+    "bars",
+    "facts",
+    "heat",
+    "label",
+    "measured",
+    "peak_bytes",
+    "setup",
+    "source",
+    "widget",
+]
