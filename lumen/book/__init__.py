@@ -1,4 +1,4 @@
-"""What chapters use to speak: named numbers, the package's own code, figures, and figures that move."""
+"""What chapters use to speak: named numbers, the package's own code, figures that move or not."""
 
 from lumen.book.facts import facts, measured
 from lumen.book.memory import peak_bytes

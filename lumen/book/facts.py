@@ -1,8 +1,9 @@
 """Named numbers: what a cell computes and the text may quote.
 
-A cell calls ``facts(n_inputs=224 * 224 * 3)`` and prints ``n_inputs = 150,528``; the text writes that number with the
-name beside it in a comment, and ``tools/prose.py`` holds the two together. ``facts`` is for what follows exactly from
-the code; ``measured`` is for what a run gives, and prints no more digits than another machine would print too.
+A cell calls ``facts(n_inputs=224 * 224 * 3)`` and prints ``n_inputs = 150,528``; the text writes
+that number with the name beside it in a comment, and ``tools/prose.py`` holds the two together.
+``facts`` is for what follows exactly from the code; ``measured`` is for what a run gives, and
+prints no more digits than another machine would print too.
 """
 
 from decimal import Decimal
@@ -14,7 +15,8 @@ def facts(**values):
     """Print each value as ``name = value``, integers in full and floats to six significant digits.
 
     Args:
-        values: a number, or a flat sequence of numbers, for each name. Tensors and arrays of at most one axis count.
+        values: a number, or a flat sequence of numbers, for each name. Tensors and arrays of at
+            most one axis count.
 
     Raises:
         TypeError: a value is neither a number nor a flat sequence of numbers.
@@ -31,10 +33,11 @@ def facts(**values):
 
 
 def measured(*, digits=3, **values):
-    """Print each measured value as ``name = value``, to as many digits as are stable from machine to machine.
+    """Print each measured value as ``name = value``, to as many digits as are stable from machine
+    to machine.
 
-    A number that lies within a twentieth of a unit of a rounding edge is printed with a digit less, because there
-    the smallest difference between two machines would show.
+    A number that lies within a twentieth of a unit of a rounding edge is printed with a digit
+    less, because there the smallest difference between two machines would show.
 
     Args:
         digits: the most significant digits to print, 1 to 3.
@@ -42,8 +45,8 @@ def measured(*, digits=3, **values):
 
     Raises:
         TypeError: a value is neither a number nor a flat sequence of numbers.
-        ValueError: ``digits`` is not 1, 2 or 3; a number is not finite; a sequence is empty; or a number stands on
-            a rounding edge at every number of digits.
+        ValueError: ``digits`` is not 1, 2 or 3; a number is not finite; a sequence is empty; or a
+            number stands on a rounding edge at every number of digits.
 
     Example:
         >>> measured(loss=1.23156, accuracy=0.99999)
@@ -88,11 +91,16 @@ def _stable(name, number, most):
     if isinstance(number, Integral):
         number = float(number)
     if number == 0:
-        raise ValueError(f"{name} is exactly 0: state it in facts, or measure something that is not")
+        raise ValueError(
+            f"{name} is exactly 0: state it in facts, or measure something that is not"
+        )
     for digits in range(most, 0, -1):
         rounded = Decimal(f"{number:.{digits - 1}e}")
         unit = Decimal(1).scaleb(Decimal(f"{number:e}").adjusted() - digits + 1)
         off = abs(Decimal(number) - rounded) / unit
         if off < Decimal("0.45"):
             return f"{rounded:,f}" if abs(number) >= 1e-4 else f"{number:.{digits - 1}e}"
-    raise ValueError(f"{name} = {number:.6g} stands on a rounding edge: measure over more runs, or print another quantity")
+    raise ValueError(
+        f"{name} = {number:.6g} stands on a rounding edge: "
+        "measure over more runs, or print another quantity"
+    )

@@ -1,4 +1,4 @@
-"""How much memory a computation holds at its worst moment, counted exactly and the same on every machine."""
+"""How much memory a computation holds at its worst moment, the same on every machine."""
 
 import weakref
 
@@ -10,7 +10,8 @@ from torch.utils._pytree import tree_leaves
 def peak_bytes(function, *args, **kwargs):
     """The most bytes of new tensors alive at once while ``function`` runs, its result included.
 
-    Counted at each operation that torch dispatches, so scratch space inside one fused kernel is not seen.
+    Counted at each operation that torch dispatches, so scratch space inside one fused kernel is
+    not seen.
 
     Args:
         function: what to run; called once, without gradients.

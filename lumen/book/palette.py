@@ -1,7 +1,9 @@
-"""The one palette of pages, figures and widgets: a name for each colour, its light and its dark value.
+"""The one palette of pages, figures and widgets: a name for each colour, its light and its dark
+value.
 
-Every colour that carries text reaches a contrast of 4.5 : 1 on ``paper`` in its own theme, and neighbours
-differ in lightness as well as hue, so that they stay apart in grey and for colour-blind readers.
+Every colour that carries text reaches a contrast of 4.5 : 1 on ``paper`` in its own theme, and
+neighbours differ in lightness as well as hue, so that they stay apart in grey and for
+colour-blind readers.
 """
 
 LIGHT = {
@@ -11,7 +13,7 @@ LIGHT = {
     "line": "#d9d6cd",
     "quiet": "#636a76",
     "blue": "#2b6ca3",
-    "orange": "#b45f17",
+    "orange": "#a85510",
     "teal": "#1f7a6a",
     "red": "#b23a48",
     "purple": "#7d5596",

@@ -1,4 +1,4 @@
-"""The figures' style and the few drawings that several chapters share. Every helper draws and returns None."""
+"""The figures' style, and the few drawings that chapters share; each draws and returns None."""
 
 from pathlib import Path
 
@@ -9,7 +9,9 @@ from matplotlib.colors import LinearSegmentedColormap
 
 from lumen.book.palette import LIGHT
 
-BLUES = LinearSegmentedColormap.from_list("lumen_blues", ["#ffffff", "#9cc2de", LIGHT["blue"], "#12324e"])
+BLUES = LinearSegmentedColormap.from_list(
+    "lumen_blues", ["#ffffff", "#9cc2de", LIGHT["blue"], "#12324e"]
+)
 
 
 def setup(seed=0):
@@ -40,7 +42,9 @@ def bars(ax, values, labels, *, color="blue", digits=3, top=None):
     top = max(heights) if top is None else top
     ax.bar(range(len(heights)), heights, color=[LIGHT[name] for name in names], width=0.72)
     for place, height in enumerate(heights):
-        ax.text(place, height + 0.02 * top, f"{height:.{digits}f}", ha="center", va="bottom", fontsize=9)
+        ax.text(
+            place, height + 0.02 * top, f"{height:.{digits}f}", ha="center", va="bottom", fontsize=9
+        )
     ax.set_xticks(range(len(heights)), labels)
     ax.tick_params(axis="x", length=0)
     ax.set_ylim(0, 1.14 * top)
@@ -57,17 +61,28 @@ def heat(ax, matrix, rows, columns, *, digits=2, low=0.0, high=None, fontsize=9.
         rows: R labels, top to bottom.
         columns: C labels, left to right.
         digits: decimals written in the cells; None writes none.
-        low, high: the values of the lightest and the darkest shade; the largest entry is the darkest if None.
+        low: the value of the lightest shade.
+        high: the value of the darkest shade; the largest entry if None.
         fontsize: of the numbers, in points.
     """
     values = torch.as_tensor(matrix, dtype=torch.float64)
     high = values.nan_to_num(low).max().item() if high is None else high
-    ax.imshow(values, cmap=BLUES, vmin=low, vmax=high)
-    for i, j in torch.cartesian_prod(torch.arange(values.size(0)), torch.arange(values.size(1))).tolist():
+    ax.imshow(values.numpy(), cmap=BLUES, vmin=low, vmax=high)
+    for i, j in torch.cartesian_prod(
+        torch.arange(values.size(0)), torch.arange(values.size(1))
+    ).tolist():
         value = values[i, j].item()
         if digits is not None and value == value:
             dark = value > low + 0.5 * (high - low)
-            ax.text(j, i, f"{value:.{digits}f}", ha="center", va="center", fontsize=fontsize, color="white" if dark else LIGHT["ink"])
+            ax.text(
+                j,
+                i,
+                f"{value:.{digits}f}",
+                ha="center",
+                va="center",
+                fontsize=fontsize,
+                color="white" if dark else LIGHT["ink"],
+            )
     ax.set_xticks(range(values.size(1)), columns)
     ax.set_yticks(range(values.size(0)), rows)
     ax.tick_params(length=0)
@@ -89,7 +104,7 @@ def label(ax, x, y, text, *, color="ink", **options):
 
 
 def _use_book_font():
-    """Set figures in the pages' typeface where the book's environment has it; elsewhere matplotlib's own."""
+    """The pages' typeface where the book's environment has it, matplotlib's own elsewhere."""
     try:
         import font_source_sans_pro as font
     except ModuleNotFoundError:

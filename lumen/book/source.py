@@ -26,7 +26,7 @@ def source(*objects):
 
 
 class Source:
-    """Code that shows itself highlighted where Markdown is rendered, and as plain text elsewhere."""
+    """Code that shows itself highlighted where Markdown is rendered, as plain text elsewhere."""
 
     def __init__(self, code):
         self.code = code
@@ -42,7 +42,9 @@ def _code(item):
     try:
         return textwrap.dedent(inspect.getsource(item)).rstrip()
     except (TypeError, OSError):
-        raise TypeError(f"source needs a function or a class of the package, got {item!r}") from None
+        raise TypeError(
+            f"source needs a function or a class of the package, got {item!r}"
+        ) from None
 
 
 def _without_docstrings(code):

@@ -1,9 +1,11 @@
-"""Figures that move without a kernel: every setting is computed here, and the page only shows what was computed.
+"""Figures that move without a kernel: every setting is computed here, and the page only shows
+what was computed.
 
-A widget is declared by its controls, its panels, and a function that gives the panels' data for one setting of the
-controls. The function runs once for each setting when the cell runs; the numbers, rounded, travel inside the
-output, so nbval compares them like any other. One renderer (``widget.js``) draws lines, bars, heat maps, grids and
-text from them, in the notebook and in the book, offline, by mouse and by keyboard.
+A widget is declared by its controls, its panels, and a function that gives the panels' data for
+one setting of the controls. The function runs once for each setting when the cell runs; the
+numbers, rounded, travel inside the output, so nbval compares them like any other. One renderer
+(``widget.js``) draws lines, bars, heat maps, grids and text from them, in the notebook and in the
+book, offline, by mouse and by keyboard.
 """
 
 import hashlib
@@ -16,7 +18,10 @@ from pathlib import Path
 
 from lumen.book.palette import DARK, LIGHT
 
-_HERE = Path(__file__).parent
+STILL = (
+    "This figure moves where scripts may run, as in the book and in Colab; "
+    "the figure beside it shows the same standing still."
+)
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,8 @@ class Lines:
 
 @dataclass(frozen=True)
 class Heat:
-    """A panel of shaded cells with their numbers. Its data: one row of numbers for each row label; None is blank.
+    """A panel of shaded cells with their numbers. Its data: one row of numbers for each row
+    label; None is blank.
 
     Args:
         name: the key of its data.
@@ -122,7 +128,8 @@ class Heat:
 
 @dataclass(frozen=True)
 class Grid:
-    """A panel of cells, each in one of a few named states. Its data: rows of state numbers, from 0.
+    """A panel of cells, each in one of a few named states. Its data: rows of state numbers, from
+    0.
 
     Args:
         name: the key of its data.
@@ -140,7 +147,8 @@ class Grid:
 
 @dataclass(frozen=True)
 class Text:
-    """A panel of one sentence that says what the setting shows; it is also read out by screen readers.
+    """A panel of one sentence that says what the setting shows; it is also read out by screen
+    readers.
 
     Args:
         name: the key of its data.
@@ -156,19 +164,26 @@ def widget(title, controls, panels, compute, *, digits=4):
     Args:
         title: what the figure lets the reader do; its accessible name.
         controls: ``Slider`` and ``Choice`` objects.
-        panels: ``Bars``, ``Lines``, ``Heat``, ``Grid`` and ``Text`` objects, at least one of them ``Text``.
-        compute: takes one value for each control by name and returns the data of every panel by name.
+        panels: ``Bars``, ``Lines``, ``Heat``, ``Grid`` and ``Text`` objects, at least one of them
+            ``Text``.
+        compute: takes one value for each control by name and returns the data of every panel by
+            name.
         digits: significant digits kept of every number.
 
     Raises:
-        ValueError: no control, no panel, no ``Text``; a name used twice; a start that is no value; more than 4,000
-            settings; data missing, of a wrong length, or not finite.
+        ValueError: no control, no panel, no ``Text``; a name used twice; a start that is no
+            value; more than 4,000 settings; data missing, of a wrong length, or not finite.
     """
     _refuse_bad_declaration(controls, panels)
     settings = {}
     for values in product(*(control.values for control in controls)):
-        data = compute(**{control.name: value for control, value in zip(controls, values, strict=True)})
-        key = ",".join(str(control.values.index(value)) for control, value in zip(controls, values, strict=True))
+        data = compute(
+            **{control.name: value for control, value in zip(controls, values, strict=True)}
+        )
+        key = ",".join(
+            str(control.values.index(value))
+            for control, value in zip(controls, values, strict=True)
+        )
         settings[key] = {panel.name: _clean(panel, data, values, digits) for panel in panels}
     return Widget(
         {
@@ -181,7 +196,7 @@ def widget(title, controls, panels, compute, *, digits=4):
 
 
 class Widget:
-    """Shows itself as HTML with its data and its renderer inside, and as one line of text elsewhere."""
+    """Shows itself as HTML with its data and its renderer inside, as a line of text elsewhere."""
 
     def __init__(self, content):
         self.content = content
@@ -191,29 +206,39 @@ class Widget:
         return f"Interactive figure: {self.content['title']} ({names})"
 
     def _repr_html_(self):
-        data = json.dumps(self.content, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+        data = json.dumps(self.content, ensure_ascii=False, separators=(",", ":")).replace(
+            "</", "<\\/"
+        )
         name = "lumen-widget-" + hashlib.sha256(data.encode()).hexdigest()[:10]
+        title = escape(self.content["title"])
         return (
-            f'<div class="lumen-widget" id="{name}" role="group" aria-label="{escape(self.content["title"])}">\n'
-            f"<style>{_colours()}{(_HERE / 'widget.css').read_text(encoding='utf-8')}</style>\n"
-            f'<p class="lumen-widget-still">{escape(self.content["title"])}. This figure moves where scripts may run, as in the '
-            "book and in Colab; the figure beside it shows the same standing still.</p>\n"
+            f'<div class="lumen-widget" id="{name}" role="group" aria-label="{title}">\n'
+            f"<style>{_colours()}{_file('widget.css')}</style>\n"
+            f'<p class="lumen-widget-still">{title}. {STILL}</p>\n'
             f'<script type="application/json">{data}</script>\n'
-            f"<script>{(_HERE / 'widget.js').read_text(encoding='utf-8')}</script>\n"
+            f"<script>{_file('widget.js')}</script>\n"
             "</div>"
         )
+
+
+def _file(name):
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def _colours():
     """The palette as the widget's own variables: light by default, dark where the page says so."""
     light = "".join(f"--{name}:var(--lumen-{name},{value});" for name, value in LIGHT.items())
     dark = "".join(f"--{name}:var(--lumen-{name},{value});" for name, value in DARK.items())
-    return f".lumen-widget{{{light}}}html[data-theme=dark] .lumen-widget,html[theme=dark] .lumen-widget{{{dark}}}"
+    dark_page = "html[data-theme=dark] .lumen-widget,html[theme=dark] .lumen-widget"
+    return f".lumen-widget{{{light}}}{dark_page}{{{dark}}}"
 
 
 def _declared(control):
     start = control.values[0] if control.start is None else control.start
-    return asdict(control) | {"values": [str(v) for v in control.values], "start": control.values.index(start)}
+    return asdict(control) | {
+        "values": [str(v) for v in control.values],
+        "start": control.values.index(start),
+    }
 
 
 def _refuse_bad_declaration(controls, panels):
@@ -228,7 +253,10 @@ def _refuse_bad_declaration(controls, panels):
     count = 1
     for control in controls:
         if control.start is not None and control.start not in control.values:
-            raise ValueError(f"{control.name} starts at {control.start!r}, which is none of its values {control.values}")
+            raise ValueError(
+                f"{control.name} starts at {control.start!r}, "
+                f"which is none of its values {control.values}"
+            )
         count *= len(control.values)
     if not 1 <= count <= 4000:
         raise ValueError(f"a widget holds 1 to 4,000 settings, these controls make {count:,}")
@@ -242,10 +270,15 @@ def _clean(panel, data, setting, digits):
     if panel.kind == "text":
         return str(values)
     if panel.kind == "lines":
-        curves = [_row(panel, curve, len(panel.x), setting, digits) for curve in _list(values["curves"])]
+        curves = [
+            _row(panel, curve, len(panel.x), setting, digits) for curve in _list(values["curves"])
+        ]
         _refuse_length(panel, curves, len(panel.curves), setting)
         mark = values.get("mark")
-        return {"curves": curves, "mark": None if mark is None else _rounded(panel, mark, setting, digits)}
+        return {
+            "curves": curves,
+            "mark": None if mark is None else _rounded(panel, mark, setting, digits),
+        }
     if panel.kind == "bars":
         return _row(panel, values, len(panel.labels), setting, digits)
     rows = [_row(panel, row, None, setting, digits) for row in _list(values)]
@@ -272,11 +305,15 @@ def _rounded(panel, value, setting, digits):
         return None
     value = float(value)
     if not isfinite(value):
-        raise ValueError(f"panel {panel.name!r} has {value} at {setting}: only finite numbers can be drawn")
+        raise ValueError(
+            f"panel {panel.name!r} has {value} at {setting}: only finite numbers can be drawn"
+        )
     short = float(f"{value:.{digits}g}")
     return int(short) if short.is_integer() else short
 
 
 def _refuse_length(panel, values, wanted, setting):
     if len(values) != wanted:
-        raise ValueError(f"panel {panel.name!r} wants {wanted} entries at {setting}, got {len(values)}")
+        raise ValueError(
+            f"panel {panel.name!r} wants {wanted} entries at {setting}, got {len(values)}"
+        )
