@@ -1,0 +1,100 @@
+"""The book's exercises: ``check`` asks one question, ``score`` a whole set.
+
+In a notebook, as the last line of a cell::
+
+    check("attention.scaled")(scaled_scores)
+    score("attention", globals())
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from lumen.exercises import attention
+from lumen.grading.check import PUBLIC_SEEDS, Verdict, missing
+from lumen.grading.check import check as judge
+from lumen.grading.question import Question, run, type_name
+
+SETS: dict[str, tuple[Question, ...]] = {"attention": attention.QUESTIONS}
+
+
+@dataclass(frozen=True, repr=False)
+class Score:
+    """The verdicts of one set. Shown at the end of a cell, it reads as a table."""
+
+    name: str
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def points(self) -> int:
+        return sum(verdict.points for verdict in self.verdicts)
+
+    @property
+    def max_points(self) -> int:
+        return sum(verdict.max_points for verdict in self.verdicts)
+
+    def __repr__(self) -> str:
+        rows = [(v.question, v.points, v.max_points, _short(v)) for v in self.verdicts]
+        rows.append((self.name, self.points, self.max_points, "points in all"))
+        width = max(len(name) for name, *_ in rows)
+        lines = [f"{name:<{width}}  {n:>2} of {most:>2}  {note}" for name, n, most, note in rows]
+        return "\n".join(lines)
+
+
+def _short(verdict: Verdict) -> str:
+    if verdict.ok:
+        return "passed"
+    if verdict.difference.kind in ("missing", "nothing"):
+        return "nothing yet"
+    return f"not yet in {verdict.failed} of {verdict.cases} checks"
+
+
+def find(name: str) -> Question:
+    """The question of that name."""
+    questions = {question.name: question for set_ in SETS.values() for question in set_}
+    if name in questions:
+        return questions[name]
+    near = difflib.get_close_matches(str(name), questions, n=3, cutoff=0.5) or sorted(questions)
+    raise ValueError(f"there is no question {name!r}; near it: {', '.join(near)}")
+
+
+def check(name: str, seeds: Sequence[int] = PUBLIC_SEEDS) -> Callable[[Callable], Verdict]:
+    """The check of one question: call it with your function, and read the verdict.
+
+    Example:
+        >>> from lumen.exercises import check
+        >>> check("attention.memory")(lambda n, n_heads, batch=1, itemsize=2: ...)
+        attention.memory: 0 of 2 points
+        Nothing returned yet.
+        <BLANKLINE>
+        What your function returns is what is checked. Replace its last line,
+        `return ...`, and see that every path through it returns.
+    """
+    return partial(_ask, find(name), seeds)
+
+
+def _ask(question: Question, seeds: Sequence[int], function: Callable) -> Verdict:
+    if not callable(function):
+        return missing(question, f"That is of type {type_name(function)}, not a function.")
+    return judge(partial(run, function), question, seeds)
+
+
+def score(
+    set_name: str, namespace: Mapping[str, Any], seeds: Sequence[int] = PUBLIC_SEEDS
+) -> Score:
+    """Every question of a set, asked of the functions that a notebook's ``globals()`` holds."""
+    if set_name not in SETS:
+        raise ValueError(f"there is no set {set_name!r}; there are: {', '.join(sorted(SETS))}")
+    return Score(
+        set_name,
+        tuple(
+            _ask(question, seeds, namespace[question.target])
+            if question.target in namespace
+            else missing(question, f"There is no function `{question.target}` yet.")
+            for question in SETS[set_name]
+        ),
+    )
