@@ -20,6 +20,7 @@ from lumen.book import (
     Grid,
     Heat,
     Lines,
+    Plane,
     Slider,
     Text,
     facts,
@@ -87,6 +88,8 @@ def test_facts_refuses_an_empty_sequence():
 
 # measured
 
+STEPS = (-1 / 25, 1 / 25)
+
 
 @pytest.mark.parametrize(
     "value, digits, text",
@@ -113,10 +116,12 @@ def test_measured_never_prints_near_an_edge(value, most):
     except ValueError as error:
         assert "rounding edge" in str(error)
         return
-    digits = max(d for d in range(1, most + 1) if Decimal(f"{value:.{d - 1}e}") == shown)
-    unit = 10.0 ** (Decimal(f"{value:e}").adjusted() - digits + 1)
-    for other in (value - unit / 25, value + unit / 25):
-        assert round((Decimal(other) - shown) / Decimal(unit)) == 0
+    written = [d for d in range(1, most + 1) if Decimal(f"{value:.{d - 1}e}") == shown]
+    units = [10.0 ** (Decimal(f"{value:e}").adjusted() - d + 1) for d in written]
+    assert any(
+        all(round((Decimal(value + step * unit) - shown) / Decimal(unit)) == 0 for step in STEPS)
+        for unit in units
+    )
 
 
 def test_measured_refuses_an_edge_at_every_digit():
@@ -288,6 +293,7 @@ def declared(**changes):
             Lines("lines", "course", (1, 2, 4), ("up",)),
             Heat("heat", "table", ("r",), ("c", "d")),
             Grid("grid", "cells", ("off", "on"), ("paper", "blue")),
+            Plane("plane", "points", ((0, 1), (1, 0)), ("n", "e")),
             Text("words"),
         ],
         "compute": compute,
@@ -301,6 +307,7 @@ def compute(a, b, **changes):
         "lines": {"curves": [[0.1, 0.2, 0.3]], "mark": a},
         "heat": [[0.5, None]],
         "grid": [[0, 1], [1, 0]],
+        "plane": {"sizes": [0.5, 0.5], "arrow": (0.6, a), "dot": None},
         "words": f"{a} and {b} </script>",
     } | changes
 
@@ -315,6 +322,7 @@ def test_a_widget_holds_every_setting_rounded():
     assert set(spec["settings"]) == {"0,0", "0,1", "1,0", "1,1", "2,0", "2,1"}
     assert spec["settings"]["2,1"]["bars"] == [0.3333, 4]
     assert spec["settings"]["2,1"]["lines"] == {"curves": [[0.1, 0.2, 0.3]], "mark": 4}
+    assert spec["settings"]["1,1"]["plane"] == {"sizes": [0.5, 0.5], "arrow": [0.6, 2], "dot": None}
     assert spec["settings"]["0,0"]["heat"] == [[0.5, None]]
     assert spec["settings"]["1,0"]["words"] == "2 and x </script>"
     assert [control["start"] for control in spec["controls"]] == [1, 0]
@@ -348,6 +356,11 @@ def test_a_widget_is_self_contained_and_described():
         ({"compute": lambda a, b: compute(a, b, bars=[1, float("nan")])}, "only finite numbers"),
         ({"compute": lambda a, b: compute(a, b, heat=[[1]])}, "'heat' wants 2 entries"),
         ({"compute": lambda a, b: compute(a, b, heat=[])}, "'heat' wants 1 entries"),
+        ({"compute": lambda a, b: compute(a, b, plane={"sizes": [1]})}, "'plane' wants 2 entries"),
+        (
+            {"compute": lambda a, b: compute(a, b, plane={"sizes": [0, 1], "dot": [0]})},
+            "'plane' wants 2 entries",
+        ),
         ({"compute": lambda a, b: compute(a, b, lines={"curves": []})}, "'lines' wants 1 entries"),
     ],
 )

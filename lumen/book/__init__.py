@@ -5,7 +5,7 @@ from lumen.book.memory import peak_bytes
 from lumen.book.palette import LIGHT
 from lumen.book.plot import bars, heat, label, setup
 from lumen.book.source import source
-from lumen.book.widget import Bars, Choice, Grid, Heat, Lines, Slider, Text, widget
+from lumen.book.widget import Bars, Choice, Grid, Heat, Lines, Plane, Slider, Text, widget
 
 __all__ = [
     "LIGHT",
@@ -14,6 +14,7 @@ __all__ = [
     "Grid",
     "Heat",
     "Lines",
+    "Plane",
     "Slider",
     "Text",
     "bars",

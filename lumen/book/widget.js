@@ -1,7 +1,6 @@
 (function (root) {
   "use strict";
   var spec = JSON.parse(root.querySelector('script[type="application/json"]').textContent);
-  var palette = ["blue", "orange", "teal", "red", "purple", "quiet"];
   var chosen = spec.controls.map(function (c) { return c.start; });
 
   function make(tag, attributes, parent, text) {
@@ -92,16 +91,16 @@
       make("text", { x: (left + right) / 2, y: base + 34, "text-anchor": "middle", "class": "quiet" }, svg, panel.x_label);
       data.curves.forEach(function (curve, j) {
         var d = curve.map(function (y, i) { return (i ? "L" : "M") + px(panel.x[i]).toFixed(1) + " " + py(y).toFixed(1); }).join("");
-        make("path", { d: d, fill: "none", stroke: colour(palette[j]), "stroke-width": 2, "stroke-linejoin": "round" }, svg);
+        make("path", { d: d, fill: "none", stroke: colour(panel.colors[j]), "stroke-width": 2, "stroke-linejoin": "round" }, svg);
         if (data.mark === null) return;
         var i = panel.x.indexOf(data.mark);
-        make("circle", { cx: px(data.mark), cy: py(curve[i]), r: 5, fill: colour(palette[j]), stroke: colour("paper"), "stroke-width": 2 }, svg);
+        make("circle", { cx: px(data.mark), cy: py(curve[i]), r: 5, fill: colour(panel.colors[j]), stroke: colour("paper"), "stroke-width": 2 }, svg);
       });
       if (data.mark !== null) make("line", { x1: px(data.mark), x2: px(data.mark), y1: top, y2: base, stroke: colour("quiet"), "stroke-dasharray": "2 4" }, svg);
       var legend = make("div", { "class": "lw-legend" }, plot);
       panel.curves.forEach(function (name, j) {
         var item = make("span", {}, legend);
-        make("i", { style: "background:" + colour(palette[j]) }, item);
+        make("i", { style: "background:" + colour(panel.colors[j]) }, item);
         var i = data.mark === null ? -1 : panel.x.indexOf(data.mark);
         item.appendChild(document.createTextNode(name + (i < 0 ? "" : " " + fixed(data.curves[j][i], panel.digits))));
       });
@@ -120,6 +119,34 @@
           if (value !== null) make("text", { x: left + (j + 0.5) * step, y: 22 + (i + 0.5) * tall + 4, "text-anchor": "middle", style: share > 0.55 ? "fill:var(--paper)" : "" }, svg, fixed(value, panel.digits));
         });
       });
+    },
+    plane: function (panel, data, plot) {
+      var side = Math.max(220, Math.min(320, plot.clientWidth || 300)), half = side / 2 - 24;
+      var svg = canvas(plot, side, panel.title), left = svg.viewBox.baseVal.width / 2;
+      function px(p) { return left + p[0] / panel.reach * half; }
+      function py(p) { return side / 2 - p[1] / panel.reach * half; }
+      function line(a, b, name, width) {
+        return make("line", { x1: px(a), y1: py(a), x2: px(b), y2: py(b), stroke: colour(name), "stroke-width": width }, svg);
+      }
+      line([-panel.reach, 0], [panel.reach, 0], "line", 1);
+      line([0, -panel.reach], [0, panel.reach], "line", 1);
+      if (panel.outline) {
+        var d = panel.points.map(function (p, j) { return (j ? "L" : "M") + px(p) + " " + py(p); }).join("") + "Z";
+        make("path", { d: d, fill: colour("wash"), stroke: colour("line") }, svg);
+      }
+      panel.points.forEach(function (p, j) {
+        make("circle", { cx: px(p), cy: py(p), r: 3 + 15 * Math.sqrt(data.sizes[j]), fill: colour("orange"), "fill-opacity": 0.35, stroke: colour("orange") }, svg);
+        var out = Math.hypot(p[0], p[1]) || 1, far = 1 + (24 / half) * panel.reach / out;
+        make("text", { x: px([p[0] * far, 0]), y: py([0, p[1] * far]) + 4, "text-anchor": "middle" }, svg, panel.labels[j]);
+      });
+      if (data.arrow) {
+        var turn = Math.atan2(data.arrow[1], data.arrow[0]), barb = 0.07 * panel.reach;
+        line([0, 0], data.arrow, "blue", 2.5);
+        [2.6, -2.6].forEach(function (bend) {
+          line(data.arrow, [data.arrow[0] + barb * Math.cos(turn + bend), data.arrow[1] + barb * Math.sin(turn + bend)], "blue", 2.5);
+        });
+      }
+      if (data.dot) make("circle", { cx: px(data.dot), cy: py(data.dot), r: 6, fill: colour("blue"), stroke: colour("paper"), "stroke-width": 2 }, svg);
     },
     grid: function (panel, data, plot) {
       var width = Math.max(220, plot.clientWidth || 300), step = Math.min(28, width / data[0].length);

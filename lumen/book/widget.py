@@ -4,8 +4,8 @@ what was computed.
 A widget is declared by its controls, its panels, and a function that gives the panels' data for
 one setting of the controls. The function runs once for each setting when the cell runs; the
 numbers, rounded, travel inside the output, so nbval compares them like any other. One renderer
-(``widget.js``) draws lines, bars, heat maps, grids and text from them, in the notebook and in the
-book, offline, by mouse and by keyboard.
+(``widget.js``) draws lines, bars, heat maps, grids, planes and text from them, in the notebook and
+in the book, offline, by mouse and by keyboard.
 """
 
 import hashlib
@@ -85,6 +85,7 @@ class Lines:
         title: written above it.
         x: the places of the points, shared by all curves.
         curves: a label for each curve.
+        colors: a name of the palette for each curve.
         x_label: written under the axis.
         low, high: ends of the vertical axis.
         log_x: space the horizontal axis by powers of two.
@@ -95,6 +96,7 @@ class Lines:
     title: str
     x: tuple
     curves: tuple
+    colors: tuple = ("blue", "orange", "teal", "red", "purple", "quiet")
     x_label: str = ""
     low: float = 0.0
     high: float = 1.0
@@ -146,6 +148,30 @@ class Grid:
 
 
 @dataclass(frozen=True)
+class Plane:
+    """A panel of named points in the plane. Its data: ``{"sizes": [share, …], "arrow": (x, y) or
+    None, "dot": (x, y) or None}``: the share that each point's disc shows, an arrow from the
+    origin, and one more point.
+
+    Args:
+        name: the key of its data.
+        title: written above it.
+        points: (x, y) of each point.
+        labels: one for each point.
+        reach: the axes run from −reach to reach.
+        outline: join the points, in their order, to a shape.
+    """
+
+    name: str
+    title: str
+    points: tuple
+    labels: tuple
+    reach: float = 1.0
+    outline: bool = False
+    kind: str = "plane"
+
+
+@dataclass(frozen=True)
 class Text:
     """A panel of one sentence that says what the setting shows; it is also read out by screen
     readers.
@@ -164,8 +190,8 @@ def widget(title, controls, panels, compute, *, digits=4):
     Args:
         title: what the figure lets the reader do; its accessible name.
         controls: ``Slider`` and ``Choice`` objects.
-        panels: ``Bars``, ``Lines``, ``Heat``, ``Grid`` and ``Text`` objects, at least one of them
-            ``Text``.
+        panels: ``Bars``, ``Lines``, ``Heat``, ``Grid``, ``Plane`` and ``Text`` objects, at least
+            one of them ``Text``.
         compute: takes one value for each control by name and returns the data of every panel by
             name.
         digits: significant digits kept of every number.
@@ -279,6 +305,12 @@ def _clean(panel, data, setting, digits):
             "curves": curves,
             "mark": None if mark is None else _rounded(panel, mark, setting, digits),
         }
+    if panel.kind == "plane":
+        plane = {"sizes": _row(panel, values["sizes"], len(panel.points), setting, digits)}
+        for name in ("arrow", "dot"):
+            place = values.get(name)
+            plane[name] = None if place is None else _row(panel, place, 2, setting, digits)
+        return plane
     if panel.kind == "bars":
         return _row(panel, values, len(panel.labels), setting, digits)
     rows = [_row(panel, row, None, setting, digits) for row in _list(values)]
