@@ -1,0 +1,328 @@
+"""What layers cost: weights, FLOPs and bytes, in whole numbers.
+
+A FLOP is one multiply or one add, so the product of an (n, k) and a (k, m)
+matrix costs 2 n k m. Nothing here needs torch: the formulas stand on their
+own, and ``count`` reads whatever has ``named_parameters``.
+"""
+
+from dataclasses import dataclass
+from math import prod
+from numbers import Integral
+
+
+def linear_params(n_in: int, n_out: int, bias: bool = True) -> int:
+    """Count the weights of a dense layer.
+
+    ``n_in · n_out + n_out``
+
+    Example:
+        >>> linear_params(784, 100)
+        78500
+    """
+    n_in, n_out = _whole(n_in=n_in, n_out=n_out)
+    return n_in * n_out + (n_out if bias else 0)
+
+
+def linear_flops(n_in: int, n_out: int) -> int:
+    """Count the FLOPs of a dense layer at one position.
+
+    ``2 · n_in · n_out``
+
+    An offset adds nothing: n products and an offset make n adds.
+
+    Example:
+        >>> linear_flops(784, 100)
+        156800
+    """
+    n_in, n_out = _whole(n_in=n_in, n_out=n_out)
+    return 2 * n_in * n_out
+
+
+def embedding_params(n_rows: int, d: int) -> int:
+    """Count the weights of a table with a row for each id or position.
+
+    ``n_rows · d``
+
+    Example:
+        >>> embedding_params(128_000, 4096)
+        524288000
+    """
+    n_rows, d = _whole(n_rows=n_rows, d=d)
+    return n_rows * d
+
+
+def norm_params(d: int, *, rms: bool = False) -> int:
+    """Count the weights of a LayerNorm, or of an RMSNorm.
+
+    ``2 · d``, or ``d``
+
+    Example:
+        >>> norm_params(768), norm_params(768, rms=True)
+        (1536, 768)
+    """
+    (d,) = _whole(d=d)
+    return d if rms else 2 * d
+
+
+def norm_flops(d: int, *, rms: bool = False) -> int:
+    """Count the FLOPs of a LayerNorm, or of an RMSNorm, at one position.
+
+    ``7 · d``, or ``4 · d``
+
+    Example:
+        >>> norm_flops(768), norm_flops(768, rms=True)
+        (5376, 3072)
+    """
+    (d,) = _whole(d=d)
+    return 4 * d if rms else 7 * d
+
+
+def attention_params(
+    d_model: int,
+    n_heads: int,
+    *,
+    n_kv_heads: int | None = None,
+    bias: bool = True,
+) -> int:
+    """Count the weights of multi-head attention: its four projections.
+
+    ``2 · d · (d + d_kv) + 2 · (d + d_kv)``,
+    ``d_kv = n_kv_heads · d / n_heads``
+
+    That is 4 d² + 4 d when each query head has keys of its own, whatever
+    the number of heads.
+
+    Example:
+        >>> attention_params(512, 8), attention_params(512, 1)
+        (1050624, 1050624)
+        >>> attention_params(4096, 32, n_kv_heads=8, bias=False)
+        41943040
+    """
+    d, d_kv = _widths(d_model, n_heads, n_kv_heads)
+    return 2 * linear_params(d, d, bias) + 2 * linear_params(d, d_kv, bias)
+
+
+def projection_flops(
+    tokens: int,
+    d_model: int,
+    n_heads: int,
+    *,
+    n_kv_heads: int | None = None,
+    keys: int | None = None,
+) -> int:
+    """Count the FLOPs of the four projections of multi-head attention.
+
+    ``4 · d · (n · d + s · d_kv)``
+
+    n tokens ask, s tokens answer; None means s = n. It is 8 n d² then, when
+    each query head has keys of its own.
+
+    Example:
+        >>> projection_flops(1024, 768, 12)
+        4831838208
+    """
+    d, d_kv = _widths(d_model, n_heads, n_kv_heads)
+    keys = tokens if keys is None else keys
+    n, s = _whole(tokens=tokens, keys=keys, least=0)
+    return 2 * n * linear_flops(d, d) + 2 * s * linear_flops(d, d_kv)
+
+
+def mixing_flops(
+    tokens: int,
+    d_model: int,
+    *,
+    keys: int | None = None,
+    causal: bool = False,
+) -> int:
+    """Count the FLOPs of scoring all pairs and mixing the values.
+
+    ``4 · pairs · d``, ``pairs = n · s``
+
+    A score and a mix take 2 d_head each, and all heads together are d wide:
+    their number does not matter. The softmax is left out; it adds about 5
+    for each score. ``causal`` counts only the pairs that the mask leaves,
+    about half; explicit products compute them all.
+
+    Example:
+        >>> mixing_flops(1024, 768)
+        3221225472
+        >>> mixing_flops(4, 1, causal=True) // 4  # 1 + 2 + 3 + 4 pairs
+        10
+    """
+    (d,) = _whole(d_model=d_model)
+    keys = tokens if keys is None else keys
+    n, s = _whole(tokens=tokens, keys=keys, least=0)
+    rows = min(n, s)  # earlier queries have no key behind them
+    pairs = rows * s - rows * (rows - 1) // 2 if causal else n * s
+    return 4 * pairs * d
+
+
+def attention_flops(
+    tokens: int,
+    d_model: int,
+    n_heads: int,
+    *,
+    n_kv_heads: int | None = None,
+    keys: int | None = None,
+    causal: bool = False,
+) -> int:
+    """Count the FLOPs of multi-head attention: projections and mixing.
+
+    ``8 · n · d² + 4 · n² · d``, for n tokens that read one another
+
+    Example:
+        >>> attention_flops(1024, 768, 12)
+        8053063680
+    """
+    size = {"n_kv_heads": n_kv_heads, "keys": keys}
+    projections = projection_flops(tokens, d_model, n_heads, **size)
+    mixing = mixing_flops(tokens, d_model, keys=keys, causal=causal)
+    return projections + mixing
+
+
+def score_bytes(
+    tokens: int,
+    n_heads: int,
+    *,
+    keys: int | None = None,
+    batch: int = 1,
+    bytes_per_value: int = 4,
+) -> int:
+    """Count the bytes of the scores of one attention layer.
+
+    ``batch · n_heads · n · s · bytes_per_value``
+
+    The shares that the softmax makes of them take as much again.
+
+    Example:
+        >>> score_bytes(8192, 32, bytes_per_value=2) // 2**30
+        4
+    """
+    keys = tokens if keys is None else keys
+    n, s = _whole(tokens=tokens, keys=keys, least=0)
+    size = {"batch": batch, "bytes_per_value": bytes_per_value}
+    return n * s * prod(_whole(n_heads=n_heads, **size))
+
+
+def kv_cache_bytes(
+    tokens: int,
+    *,
+    layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
+) -> int:
+    """Count the bytes of the keys and values kept of the tokens read.
+
+    ``2 · layers · tokens · n_kv_heads · d_head · batch · bytes_per_value``
+
+    Example:
+        >>> kv_cache_bytes(1, layers=32, n_kv_heads=32, d_head=128)
+        524288
+    """
+    (n,) = _whole(tokens=tokens, least=0)
+    heads = _whole(layers=layers, n_kv_heads=n_kv_heads, d_head=d_head)
+    size = _whole(batch=batch, bytes_per_value=bytes_per_value)
+    return 2 * n * prod(heads) * prod(size)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: a tensor, or all tensors of a part."""
+
+    name: str
+    shape: tuple[int, ...]
+    weights: int
+    tied_to: str | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """The weights of a module, line by line; it prints as a table."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def total(self) -> int:
+        """All weights, each tensor once."""
+        return sum(row.weights for row in self.rows)
+
+    def __repr__(self) -> str:
+        lines = []
+        for row in self.rows:
+            tied = f"= {row.tied_to}" if row.tied_to else None
+            shape = " × ".join(map(str, row.shape))
+            lines.append((row.name, shape, tied or f"{row.weights:,}"))
+        lines.append(("total", "", f"{self.total:,}"))
+        a, b, c = (max(len(line[i]) for line in lines) for i in range(3))
+        text = (f"{x:{a}}  {y:{b}}  {z:>{c}}" for x, y, z in lines)
+        return "\n".join(text)
+
+
+def count(module, depth: int | None = None) -> Table:
+    """Count the weights of a module, each tensor once.
+
+    A tensor with two names counts under the first; the line of the second
+    points there. Buffers are not weights and are left out.
+
+    Args:
+        module: anything with the ``named_parameters`` of a torch module.
+        depth: how many parts of a name to keep, so that one line sums up a
+            block. None gives each tensor its line.
+
+    Raises:
+        ValueError: there are no named_parameters, or depth is below 1.
+
+    Example:
+        >>> from lumen.dense import Linear
+        >>> count(Linear(784, 100))
+        weight  100 × 784  78,400
+        bias    100           100
+        total              78,500
+    """
+    if not hasattr(module, "named_parameters"):
+        given = type(module).__name__
+        raise ValueError(f"count wants a torch module, got {given}")
+    if depth is not None:
+        (depth,) = _whole(depth=depth)
+    rows, owner = {}, {}
+    for name, tensor in module.named_parameters(remove_duplicate=False):
+        first = owner.setdefault(id(tensor), name)
+        part = ".".join(name.split(".")[:depth])
+        shape, weights = tuple(tensor.shape), tensor.numel()
+        if first != name:
+            rows[name] = Row(name, shape, 0, tied_to=first)
+        elif part == name:
+            rows[name] = Row(name, shape, weights)
+        else:
+            before = rows[part].weights if part in rows else 0
+            rows[part] = Row(part, (), before + weights)
+    return Table(tuple(rows.values()))
+
+
+def _whole(*, least: int = 1, **numbers: int) -> list[int]:
+    """Refuse what is no whole number; make Python integers of the rest."""
+    for name, value in numbers.items():
+        whole = isinstance(value, Integral) and not isinstance(value, bool)
+        if not whole or value < least:
+            wanted = f"a whole number ≥ {least}"
+            raise ValueError(f"{name} wants {wanted}, got {value!r}")
+    return [int(value) for value in numbers.values()]
+
+
+def _widths(
+    d_model: int,
+    n_heads: int,
+    n_kv_heads: int | None,
+) -> tuple[int, int]:
+    """The width of all queries together, and that of all keys."""
+    n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
+    d, h = _whole(d_model=d_model, n_heads=n_heads)
+    (h_kv,) = _whole(n_kv_heads=n_kv_heads)
+    if d % h:
+        raise ValueError(f"n_heads must divide d_model, got {h} and {d}")
+    if h % h_kv:
+        given = f"{h_kv} and {h}"
+        raise ValueError(f"n_kv_heads must divide n_heads, got {given}")
+    return d, h_kv * (d // h)

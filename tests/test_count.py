@@ -1,0 +1,365 @@
+"""lumen.count against counted modules, counted products, and the numbers of the book."""
+
+import re
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from lumen import activation, attention, dense, dropout, embedding, norm, position
+from lumen.attention import KVCache, MultiHeadAttention
+from lumen.count import (
+    Row,
+    attention_flops,
+    attention_params,
+    count,
+    embedding_params,
+    kv_cache_bytes,
+    linear_flops,
+    linear_params,
+    mixing_flops,
+    norm_flops,
+    norm_params,
+    projection_flops,
+    score_bytes,
+)
+from lumen.dense import Linear
+from lumen.embedding import Embedding
+from lumen.norm import LayerNorm, RMSNorm
+
+# ---- counted against torch
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(
+    ("d_model", "n_heads", "n_kv_heads"), [(8, 1, 1), (12, 6, 2), (12, 6, 6), (16, 4, 1)]
+)
+def test_attention_params_equal_the_module(d_model, n_heads, n_kv_heads, bias):
+    layer = MultiHeadAttention(d_model, n_heads, n_kv_heads=n_kv_heads, bias=bias)
+    wanted = sum(p.numel() for p in layer.parameters())
+    assert attention_params(d_model, n_heads, n_kv_heads=n_kv_heads, bias=bias) == wanted
+    assert count(layer).total == wanted
+
+
+@pytest.mark.parametrize(
+    ("n_kv_heads", "context"),
+    [(4, None), (2, None), (1, None), (4, 7), (2, 3)],
+)
+def test_attention_flops_equal_the_products_that_torch_counts(n_kv_heads, context):
+    layer = MultiHeadAttention(16, 4, n_kv_heads=n_kv_heads, bias=False)
+    with FlopCounterMode(display=False) as counter:
+        layer(torch.ones(1, 5, 16), context=None if context is None else torch.ones(1, context, 16))
+    assert (
+        attention_flops(5, 16, 4, n_kv_heads=n_kv_heads, keys=context) == counter.get_total_flops()
+    )
+
+
+def test_flops_of_one_cached_step_equal_the_products_that_torch_counts():
+    layer, cache = MultiHeadAttention(16, 4, bias=False), KVCache()
+    layer(torch.ones(1, 9, 16), cache=cache)
+    with FlopCounterMode(display=False) as counter:
+        layer(torch.ones(1, 1, 16), cache=cache)
+    assert projection_flops(1, 16, 4) + mixing_flops(1, 16, keys=10) == counter.get_total_flops()
+
+
+def test_linear_flops_equal_the_products_that_torch_counts():
+    with FlopCounterMode(display=False) as counter:
+        Linear(7, 11)(torch.ones(3, 7))
+    assert 3 * linear_flops(7, 11) == counter.get_total_flops()
+
+
+@pytest.mark.parametrize(
+    ("tokens", "keys"), [(1, 1), (5, 5), (2, 6), (1, 6), (6, 2), (0, 3), (3, 0)]
+)
+def test_causal_pairs_equal_the_mask(tokens, keys):
+    pairs = int(attention.causal_mask(tokens, keys).sum())
+    assert mixing_flops(tokens, 16, keys=keys, causal=True) == 4 * 16 * pairs
+
+
+def test_cache_bytes_equal_the_cache():
+    cache = KVCache()
+    MultiHeadAttention(16, 4, n_kv_heads=2)(torch.ones(3, 5, 16), cache=cache)
+    held = sum(t.numel() * t.element_size() for t in (cache.keys, cache.values))
+    assert held == kv_cache_bytes(5, layers=1, n_kv_heads=2, d_head=4, batch=3, bytes_per_value=4)
+
+
+def test_score_bytes_equal_the_weights():
+    _, weights = MultiHeadAttention(16, 4)(torch.ones(3, 5, 16), return_weights=True)
+    assert weights.numel() * weights.element_size() == score_bytes(5, 4, batch=3)
+
+
+# ---- the numbers of the book
+
+
+def test_attention_costs_8nd2_and_4n2d():
+    n, d = 2048, 512
+    assert projection_flops(n, d, 8) == 8 * n * d**2
+    assert mixing_flops(n, d) == 4 * n**2 * d
+    assert attention_flops(n, d, 8) == 8 * n * d**2 + 4 * n**2 * d
+    assert mixing_flops(n, d, causal=True) == 2 * n * (n + 1) * d
+    saved = attention_flops(n, d, 8) - attention_flops(n, d, 8, causal=True)
+    assert saved == 2 * n * (n - 1) * d
+
+
+def test_attention_meets_its_projections_at_2d_and_a_block_at_6d():
+    # facts_004, section 15; errata_004, E72 and E73
+    d = 4096
+    assert mixing_flops(2 * d, d) == projection_flops(2 * d, d, 32)
+    n = 6 * d
+    assert n == 24_576 and mixing_flops(n, d) == n * 24 * d**2
+
+
+def test_scores_of_a_long_context():
+    # facts_004, section 7; errata_004, E33 and E38
+    assert score_bytes(8192, 32, bytes_per_value=2) == 4 * 2**30
+    assert score_bytes(8192, 1, bytes_per_value=2) == 2**30 // 8
+    assert score_bytes(2048, 8) == 134_217_728
+
+
+@pytest.mark.parametrize(
+    ("layers", "n_kv_heads", "d_head", "kib"),
+    [
+        (12, 12, 64, 36),  # GPT-2 small
+        (48, 25, 64, 300),  # GPT-2 XL
+        (32, 32, 128, 512),  # Llama-2-7B
+        (80, 8, 128, 320),  # Llama-2-70B, Llama-3-70B
+        (32, 8, 128, 128),  # Llama-3-8B, Mistral-7B
+        (32, 1, 128, 16),  # all queries on one head
+    ],
+)
+def test_cache_bytes_per_token(layers, n_kv_heads, d_head, kib):
+    # numbers.csv EXT-022 to EXT-031; facts_004, section 15, rule 3
+    size = {"layers": layers, "n_kv_heads": n_kv_heads, "d_head": d_head}
+    assert kv_cache_bytes(1, **size) == kib * 2**10
+    assert kv_cache_bytes(8192, **size) == kib * 2**23
+    assert 2 * kv_cache_bytes(1, **size, bytes_per_value=1) == kv_cache_bytes(1, **size)
+    assert kv_cache_bytes(0, **size) == 0
+
+
+def test_doubling_a_width_does_not_quadruple_the_work():
+    # harvard-edge/cs249r_book#1630
+    def flops(*widths):
+        return sum(linear_flops(a, b) for a, b in zip(widths, widths[1:], strict=False))
+
+    assert flops(784, 256, 256, 10) / flops(784, 128, 128, 10) == pytest.approx(2.28, abs=0.005)
+
+
+def test_grouped_heads_of_llama_3_70b():
+    # meta-llama/llama#1111; numbers.csv N070: 2.25 d²
+    assert attention_params(8192, 64, n_kv_heads=8, bias=False) == 9 * 8192**2 // 4
+
+
+# ---- the table
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = Embedding(100, 8)
+        self.blocks = nn.ModuleList(MultiHeadAttention(8, 2) for _ in range(2))
+        self.norm = LayerNorm(8)
+        self.head = Linear(8, 100, bias=False)
+        self.head.weight = self.embed.weight
+        self.register_buffer("steps", torch.zeros(5))
+
+
+def test_a_tied_tensor_counts_once_and_is_named():
+    # huggingface/transformers#14960, #6291; karpathy/nanoGPT#209
+    tied = nn.Sequential(Embedding(100, 16), Linear(16, 100, bias=False))
+    assert count(tied).total == 3_200
+    tied[1].weight = tied[0].weight
+    assert count(tied).total == 1_600 == sum(p.numel() for p in tied.parameters())
+    assert sum(t.numel() for t in tied.state_dict().values()) == 3_200
+    assert count(tied).rows == (
+        Row("0.weight", (100, 16), 1_600),
+        Row("1.weight", (100, 16), 0, tied_to="0.weight"),
+    )
+
+
+def test_the_table_prints():
+    assert repr(count(Tied(), depth=2)) == (
+        "embed.weight  100 × 8             800\n"
+        "blocks.0                          288\n"
+        "blocks.1                          288\n"
+        "norm.weight   8                     8\n"
+        "norm.bias     8                     8\n"
+        "head.weight   100 × 8  = embed.weight\n"
+        "total                           1,392"
+    )
+    table = count(Tied())
+    assert len(table.rows) == 1 + 2 * 8 + 2 + 1 and table.total == 1_392
+    assert [row.weights for row in count(Tied(), depth=1).rows] == [800, 576, 16, 0]
+    assert not any(line.endswith(" ") for line in repr(table).splitlines())
+
+
+def test_a_module_without_weights_has_a_table_too():
+    assert repr(count(nn.ReLU())) == "total    0"
+    assert count(nn.ReLU()).rows == ()
+
+
+def test_a_table_is_a_record():
+    table = count(Linear(3, 2))
+    assert table == count(Linear(3, 2)) != count(Linear(2, 3))
+    for thing, name in [(table, "rows"), (table.rows[0], "weights")]:
+        with pytest.raises(FrozenInstanceError):
+            setattr(thing, name, 0)
+
+
+def test_a_frozen_weight_is_a_weight():
+    assert count(Linear(3, 2).requires_grad_(False)).total == 8
+
+
+def test_counts_torch_layers_as_well():
+    assert count(nn.MultiheadAttention(512, 8)).total == 1_050_624
+
+
+def test_counts_anything_that_names_its_parameters():
+    class Weight:
+        shape = (3, 4)
+
+        def numel(self):
+            return 12
+
+    class Stranger:
+        def named_parameters(self, remove_duplicate):
+            return [("w", Weight())]
+
+    assert repr(count(Stranger())) == "w      3 × 4  12\ntotal         12"
+
+
+def test_count_needs_neither_torch_nor_numpy():
+    code = "import sys, lumen.count; print({'torch', 'numpy'} & set(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "set()"
+
+
+# ---- refusals
+
+COUNTS = {
+    linear_params: {"n_in": 3, "n_out": 4},
+    linear_flops: {"n_in": 3, "n_out": 4},
+    embedding_params: {"n_rows": 3, "d": 4},
+    norm_params: {"d": 4},
+    norm_flops: {"d": 4},
+    attention_params: {"d_model": 8, "n_heads": 4, "n_kv_heads": 2},
+    projection_flops: {"tokens": 3, "d_model": 8, "n_heads": 4, "n_kv_heads": 2, "keys": 5},
+    mixing_flops: {"tokens": 3, "d_model": 8, "keys": 5},
+    attention_flops: {"tokens": 3, "d_model": 8, "n_heads": 4, "n_kv_heads": 2, "keys": 5},
+    score_bytes: {"tokens": 3, "n_heads": 4, "keys": 5, "batch": 2, "bytes_per_value": 2},
+    kv_cache_bytes: {
+        "tokens": 3,
+        "layers": 2,
+        "n_kv_heads": 2,
+        "d_head": 4,
+        "batch": 2,
+        "bytes_per_value": 2,
+    },
+}
+
+
+@pytest.mark.parametrize("bad", [-1, 2.0, "3", True])
+@pytest.mark.parametrize(
+    ("function", "name"), [(function, name) for function, sizes in COUNTS.items() for name in sizes]
+)
+def test_refuses_what_is_no_whole_number(function, name, bad):
+    least = 0 if name in ("tokens", "keys") else 1
+    with pytest.raises(ValueError, match=f"{name} wants a whole number ≥ {least}, got {bad!r}"):
+        function(**COUNTS[function] | {name: bad})
+
+
+@pytest.mark.parametrize("function", COUNTS)
+def test_gives_python_integers_for_any_integer_type(function):
+    wanted = function(**COUNTS[function])
+    given = function(**{name: np.int8(size) for name, size in COUNTS[function].items()})
+    assert type(given) is type(wanted) is int and given == wanted
+
+
+def test_integers_do_not_overflow():
+    assert linear_params(np.int32(2**30), np.int32(2**30), bias=False) == 2**60
+
+
+@pytest.mark.parametrize("function", [attention_params, projection_flops, attention_flops])
+def test_refuses_heads_that_do_not_divide(function):
+    with pytest.raises(ValueError, match="n_heads must divide d_model, got 3 and 8"):
+        function(**COUNTS[function] | {"n_heads": 3})
+    with pytest.raises(ValueError, match="n_kv_heads must divide n_heads, got 3 and 4"):
+        function(**COUNTS[function] | {"n_kv_heads": 3})
+
+
+def test_count_refuses_what_has_no_parameters():
+    with pytest.raises(ValueError, match="count wants a torch module, got list"):
+        count([1, 2])
+
+
+@pytest.mark.parametrize("depth", [0, -1, 1.5])
+def test_count_refuses_a_depth_without_sense(depth):
+    with pytest.raises(ValueError, match=f"depth wants a whole number ≥ 1, got {depth}"):
+        count(Linear(2, 2), depth=depth)
+
+
+# ---- the docstrings say the same
+
+
+def formula(thing, section, **sizes):
+    """The first literal of a docstring's section, computed."""
+    body = thing.__doc__.split(f"    {section}:\n")[1]
+    text = re.search(r"``(.+?)``", body).group(1).replace("·", "*")
+    return eval(text, {"__builtins__": {}}, sizes)
+
+
+SIZES = {"d_model": 24, "n_heads": 6, "n_kv_heads": 2}
+WIDTHS = {"d_model": 24, "d_kv": 8, "S": 11}
+
+
+def test_weights_of_the_docstrings():
+    layers = [
+        (dense.Linear(5, 7), {"in_features": 5, "out_features": 7}, linear_params(5, 7)),
+        (
+            embedding.Embedding(5, 7),
+            {"num_embeddings": 5, "embedding_dim": 7},
+            embedding_params(5, 7),
+        ),
+        (position.LearnedPositions(5, 7), {"n_positions": 5, "d": 7}, embedding_params(5, 7)),
+        (LayerNorm(7), {"d": 7}, norm_params(7)),
+        (RMSNorm(7), {"d": 7}, norm_params(7, rms=True)),
+        (dropout.Dropout(0.1), {}, 0),
+        (MultiHeadAttention(**SIZES), WIDTHS, attention_params(**SIZES)),
+    ]
+    for layer, sizes, wanted in layers:
+        assert formula(type(layer), "Weights", **sizes) == wanted == count(layer).total
+
+
+def test_costs_of_the_docstrings():
+    costs = [
+        (dense.Linear, {"in_features": 5, "out_features": 7}, linear_flops(5, 7)),
+        (embedding.Embedding, {}, 0),
+        (position.LearnedPositions, {}, 0),
+        (norm.LayerNorm, {"d": 7}, norm_flops(7)),
+        (norm.RMSNorm, {"d": 7}, norm_flops(7, rms=True)),
+        (attention.attention, {"S": 11, "d_k": 24}, mixing_flops(1, 24, keys=11)),
+        (
+            MultiHeadAttention,
+            WIDTHS,
+            projection_flops(1, **SIZES) + mixing_flops(1, 24, keys=11),
+        ),
+    ]
+    for thing, sizes, wanted in costs:
+        assert formula(thing, "Cost", **sizes) == wanted
+
+
+def test_every_layer_with_a_formula_is_compared():
+    """A layer added later has to join the two tests above."""
+    modules = (activation, attention, dense, dropout, embedding, norm, position)
+    layers = {
+        thing.__name__
+        for module in modules
+        for thing in vars(module).values()
+        if isinstance(thing, type) and issubclass(thing, nn.Module) and thing is not nn.Module
+    }
+    compared = "Dropout Embedding LayerNorm LearnedPositions Linear MultiHeadAttention RMSNorm"
+    assert layers == set(compared.split())
