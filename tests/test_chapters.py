@@ -425,19 +425,22 @@ def test_there_is_a_chapter():
 
 
 def test_texts_and_notebooks_agree():
-    assert notebooks.check(ROOT) == []
+    found = notebooks.check(ROOT)
+    assert not found, "\n".join(map(str, found))
 
 
 @pytest.mark.parametrize("rule", CHAPTERS_ONLY + EVERYWHERE, ids=lambda rule: rule.__name__)
 @pytest.mark.parametrize("name", names("chapters"))
 def test_chapter(name, rule):
-    assert rule(loaded(name)) == []
+    found = rule(loaded(name))
+    assert not found, "\n".join(map(str, found))
 
 
 @pytest.mark.parametrize("rule", EVERYWHERE, ids=lambda rule: rule.__name__)
 @pytest.mark.parametrize("name", names("exercises"))
 def test_exercise(name, rule):
-    assert rule(loaded(name)) == []
+    found = rule(loaded(name))
+    assert not found, "\n".join(map(str, found))
 
 
 @pytest.mark.parametrize("name", names("exercises"))

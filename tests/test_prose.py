@@ -607,7 +607,8 @@ def test_there_are_chapters():
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_every_number_of_the_chapter_has_its_source(path):
-    assert check_text(path, path.read_text(encoding="utf-8")) == []
+    found = check_text(path, path.read_text(encoding="utf-8"))
+    assert not found, "\n".join(map(str, found))
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
