@@ -88,11 +88,15 @@ def test_reference_and_alternatives_agree_for_50_seeds(name):
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_no_mistake_slips_through_for_50_seeds(name):
     question = QUESTIONS[name]
+    refused = {}
     for seed in SECRET_SEEDS:
         asked = [(case, run(question.reference, case)) for case in question.cases(seed)]
         for mistake, (wrong, _) in question.mistakes.items():
-            refused = any(compare(expected, run(wrong, case)) for case, expected in asked)
-            assert refused, (seed, mistake)
+            # the case that refused it for the last seed is asked first
+            order = sorted(asked, key=lambda pair: pair[0].label != refused.get(mistake))
+            labels = (case.label for case, right in order if compare(right, run(wrong, case)))
+            refused[mistake] = next(labels, None)
+            assert refused[mistake], (seed, mistake)
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
@@ -391,7 +395,6 @@ NEARLY = {
     "attention.softmax": {
         "only matrices": only(lambda x, dim: x.dim() == 2, bank.softmax),
         "no negative dim": only(lambda x, dim: dim >= 0, bank.softmax),
-        "shift along the last axis": softmax_with(lambda x, dim: x.amax(-1, keepdim=True)),
         "shift by the smallest": softmax_with(lambda x, dim: x.amin(dim, keepdim=True)),
         "shift by the middle": softmax_with(lambda x, dim: x.median(dim, keepdim=True).values),
         "shift by the first": softmax_with(lambda x, dim: x.narrow(dim, 0, 1)),
@@ -430,9 +433,6 @@ NEARLY = {
         "batch axis": lambda n, m: bank.causal_mask(n, m)[None],
         "window": lambda n, m: bank.causal_mask(n, m).triu(m - n - 3),
         "turned": lambda n, m: bank.causal_mask(m, n).T,
-        "from the first if longer": lambda n, m: torch.ones(n, m, dtype=torch.bool).tril(
-            max(m - n, 0)
-        ),
     },
     "attention.masked": {
         "only without batch": only(lambda q, *_: q.dim() == 2, ATT),
@@ -451,11 +451,13 @@ NEARLY = {
         "first row for all": lambda q, k, v, mask: ATT(q, k, v, mask[..., :1, :]),
         "scaled by values": attention_with(q_scale=lambda q, k, v: v.size(-1)),
         "scaled by keys": attention_with(q_scale=lambda q, k, v: k.size(-2)),
-        "scaled twice": attention_with(lambda s: s / 3),
+        "scaled three times too small": attention_with(lambda s: s / 3),
         "clamped": attention_with(lambda s: s.clamp(-50, 50)),
         "soft cap": attention_with(lambda s: 50 * torch.tanh(s / 50)),
-        "fill -100": attention_with(fill=-100.0),
-        "fill -1000": attention_with(fill=-1e3),
+        "only masks of two axes or more": only(lambda q, k, v, mask: mask.dim() >= 2, ATT),
+        "only masks with a column for each key": only(
+            lambda q, k, v, mask: mask.size(-1) == k.size(-2), ATT
+        ),
         "fill 1e-9": attention_with(fill=1e-9),
         "empty rows get the mean": attention_with(zero=False),
         "single precision": attention_with(cast=torch.float32),
@@ -483,9 +485,6 @@ NEARLY = {
         "refuses with KeyError": only(lambda x, h: x.size(-1) % h == 0, bank.split_heads, {}.pop),
         "refuses more heads only": lambda x, h: (
             bank.split_heads(x, h) if x.size(-1) < h else bank._cut_off(x, h)
-        ),
-        "number and width of heads exchanged": lambda x, h: (
-            bank.split_heads(x, h) if x.size(-1) % h else x.unflatten(-1, (-1, h)).transpose(1, 2)
         ),
         "heads turned round": lambda x, h: bank.split_heads(x, h).flip(1),
         "tokens turned round": lambda x, h: bank.split_heads(x, h).flip(2),
@@ -518,9 +517,6 @@ NEARLY = {
         "a bias for each head": lambda d, h, n_kv_heads=None, bias=True: (
             bank.attention_params(d, h, n_kv_heads, False) + (4 * h if bias else 0)
         ),
-        "groups for heads": lambda d, h, n_kv_heads=None, bias=True: bank.attention_params(
-            d, h, n_kv_heads and max(h // n_kv_heads, 1), bias
-        ),
         "by position alone": lambda d, h, g=None, b=True: bank.attention_params(d, h, g, b),
         "32-bit": lambda *args, **kwargs: bank.attention_params(*args, **kwargs) % 2**24,
     },
@@ -547,6 +543,241 @@ def test_a_nearly_right_answer_is_refused(id_):
     name, _, key = id_.partition(": ")
     found = [verdict(NEARLY[name][key], QUESTIONS[name], [seed]) for seed in (*PUBLIC_SEEDS, 77)]
     assert not any(each.ok for each in found)
+
+
+# Wrong answers as learners write them, and the mistake each of them should be told.
+
+
+def shares(e, x, dim):
+    return e / e.sum(dim, keepdim=True)
+
+
+def scores_of(q, k):
+    return q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+
+
+def safe(x, dim):
+    top = x.max(dim, keepdim=True).values
+    return x - torch.where(top == -INF, 0, top)
+
+
+def filled(fill, empty=False):
+    def function(q, k, v, mask):
+        out = F.softmax(scores_of(q, k).masked_fill(~mask, fill), dim=-1) @ v
+        return out * mask.any(-1, keepdim=True) if empty else out
+
+    return function
+
+
+def moved(offset):
+    return lambda q, k, v, mask: F.softmax(scores_of(q, k) + offset(mask), dim=-1) @ v
+
+
+def epsilon(epsilon, shift):
+    def function(x, dim):
+        e = torch.exp(shift(x, dim))
+        return e / (e.sum(dim, keepdim=True) + epsilon)
+
+    return function
+
+
+def first_aligned(**kwargs):
+    return lambda n, m: torch.triu(torch.ones(n, m, **kwargs), diagonal=1)
+
+
+def counting(count):
+    return lambda d_model, n_heads, n_kv_heads=None, bias=True: count(
+        d_model, n_heads, n_kv_heads, bias
+    )
+
+
+def renormalising(q, k, v, mask):
+    p = F.softmax(scores_of(q, k), dim=-1) * mask
+    return (p / p.sum(-1, keepdim=True)) @ v
+
+
+def written(q, k, v, mask, axis=-1, divisor=1):
+    scores = scores_of(q, k) / divisor(q) if callable(divisor) else scores_of(q, k)
+    return bank.softmax(scores.masked_fill(mask.logical_not(), -INF), axis) @ v
+
+
+def kv_heads(read):
+    def count(d, h, g, bias):
+        d_kv = read(d, h, g)
+        return 2 * d * (d + d_kv) + (2 * (d + d_kv) if bias else 0)
+
+    return counting(count)
+
+
+AS_WRITTEN = {
+    "attention.scaled": [
+        (lambda q, k: q @ k.transpose(1, 2) / q.size(-1) ** 0.5, "wrong-axes-batch"),
+        (
+            lambda q, k: q @ k.permute(*range(k.dim())[::-1]) / q.size(-1) ** 0.5,
+            "wrong-axes-all",
+        ),
+        (
+            lambda q, k: torch.bmm(q, k.transpose(-2, -1)) / math.sqrt(k.shape[-1]),
+            "wrong-axes-bmm",
+        ),
+        (
+            lambda q, k: torch.einsum("bnd,bmd->bnm", q, k) / math.sqrt(k.shape[-1]),
+            "wrong-axes-bmm",
+        ),
+        (lambda q, k: q @ k.transpose(-2, -1) / (q.size(-1) ** 1 / 2), "by-half-width"),
+        (lambda q, k: q @ k.transpose(-2, -1) / q.size(-1) ** 1 / 2, "by-twice-width"),
+        (lambda q, k: torch.matmul(q, k.transpose(-1, -2)) * (2 / k.size(-1)), "by-half-width"),
+    ],
+    "attention.softmax": [
+        (lambda x, dim: torch.softmax(x.clamp(min=-3e5), dim) * (x > -INF), "floor-guarded"),
+        (lambda x, dim: F.softmax(x.clamp(-1e9), dim), "floor"),
+        (lambda x, dim: F.softmax(torch.where(x == -INF, -1e6, x), dim), "replaced"),
+        (
+            lambda x, dim: F.softmax(torch.where(x == -INF, -1e6, x), dim) * (x != -INF),
+            "replaced-guarded",
+        ),
+        *((epsilon(e, safe), f"epsilon-{e:g}") for e in (1e-10, 1e-9, 1e-8, 1e-6)),
+        *(
+            (epsilon(e, lambda x, dim: x - x.amax(dim, True)), f"epsilon-{e:g}-unguarded")
+            for e in (1e-10, 1e-9, 1e-8, 1e-6)
+        ),
+        (
+            lambda x, dim: shares(torch.exp(x - x.max(-1, keepdim=True).values), x, dim),
+            "last-axis-max-pair-unguarded",
+        ),
+        (
+            lambda x, dim: shares(torch.exp(x - x.amax(-1, keepdim=True)), x, dim),
+            "last-axis-max-unguarded",
+        ),
+        (
+            lambda x, dim: shares(torch.exp(x - x.max(dim, True).values), x, -1),
+            "last-axis-sum-unguarded",
+        ),
+        (
+            lambda x, dim: shares(torch.exp(x - x.amax(dim, True)), x, -1),
+            "last-axis-sum-unguarded",
+        ),
+        (lambda x, dim: F.softmax(x, 1), "second-axis-unguarded"),
+        (lambda x, dim: shares(torch.exp(x - x.max(dim).values), x, dim), "lost-axis-max"),
+        (lambda x, dim: (e := torch.exp(x - x.amax(dim, True))) / e.sum(dim), "lost-axis-sum"),
+        (lambda x, dim: (e := torch.exp(x - x.amax(dim))) / e.sum(dim), "lost-axis"),
+    ],
+    "attention.causal": [
+        (first_aligned(dtype=torch.bool), "inverted-first-aligned"),
+        (first_aligned(), "ones-float32-triu"),
+        (first_aligned(dtype=torch.int64), "ones-int64-triu"),
+        (lambda n, m: torch.triu(torch.full((n, m), -INF), diagonal=1), "scores-first-aligned"),
+        (lambda n, m: torch.tril(torch.ones(n, m, dtype=torch.bool), n - m), "offset-turned"),
+        (lambda n, m: torch.ones(m, m, dtype=torch.bool).tril()[:n], "first-rows"),
+        (lambda n, m: torch.tril(torch.ones(n, m).int(), m - n).long(), "ones-int64"),
+        (lambda n, m: bank.causal_mask(n, m).to(torch.uint8), "ones-uint8"),
+        (lambda n, m: bank.causal_mask(n, m).float(), "ones-float32"),
+        (
+            lambda n, m: torch.ones(n, m, dtype=torch.bool).tril(max(0, m - n)),
+            "never-before-the-first",
+        ),
+    ],
+    "attention.masked": [
+        *((filled(c), "fill-finite") for c in (-100.0, -1e3, -1e4, -3e4, -1e5, -1e9)),
+        *((filled(c, True), "fill-finite-guarded") for c in (-3e4, -1e5, -1e9)),
+        (moved(lambda mask: (~mask) * -1e9), "shifted"),
+        (moved(lambda mask: (1 - mask.float()) * -INF), "zero-times-infinity"),
+        (renormalising, "renormalised-nan"),
+        (partial(written, divisor=lambda q: math.sqrt(q.size(-1))), "scaled-twice"),
+        (partial(written, axis=0), "over-axis-0"),
+        (partial(written, axis=1), "over-axis-1"),
+    ],
+    "attention.heads": [
+        (
+            lambda x, h: x.reshape(*x.shape[:2], x.size(-1) // h, h).transpose(1, 2),
+            "exchanged-unguarded",
+        ),
+    ],
+    "attention.count": [
+        (counting(lambda d, h, g, bias: 4 * d * d), "no-bias-never-shared"),
+        (counting(lambda d, h, g, bias: 4 * d * d + 4 * d), "always-bias-never-shared"),
+        (counting(lambda d, h, g, bias: 3 * d * d), "no-output-no-bias-never-shared"),
+        (counting(lambda d, h, g, bias: 3 * d * d + 3 * d), "no-output-always-bias-never-shared"),
+        (
+            counting(lambda d, h, g, bias: bank.attention_params(d, h, g, bias) - d * bias),
+            "no-output-bias",
+        ),
+        (kv_heads(lambda d, h, g: d if g is None else d // g), "group-size"),
+        (kv_heads(lambda d, h, g: d // h * (h if g is None else h // g)), "group-size"),
+        (kv_heads(lambda d, h, g: d // h * (g or 1)), "none-is-one"),
+        (kv_heads(lambda d, h, g: d if g is None else d // h), "one-shared"),
+    ],
+}
+WRITTEN_IDS = [f"{name}: {at}" for name, found in AS_WRITTEN.items() for at in range(len(found))]
+
+
+@pytest.mark.parametrize("id_", WRITTEN_IDS)
+def test_a_wrong_answer_as_it_is_written_is_told_its_mistake(id_):
+    name, _, at = id_.partition(": ")
+    function, mistake = AS_WRITTEN[name][int(at)]
+    for seed in (*PUBLIC_SEEDS, 77):
+        assert verdict(function, QUESTIONS[name], [seed]).mistake == mistake
+
+
+def test_a_hint_names_no_number_that_the_learner_did_not_write():
+    for function in (filled(-100.0), filled(-1e5), filled(-1e9, True)):
+        hint = check("attention.masked")(function).hint
+        assert hint.startswith("Scores can be lower than the number you fill in, and then ")
+        assert not re.search(r"\d", hint)
+
+
+STYLES = {
+    "attention.softmax": [
+        lambda x, dim: torch.exp(y := safe(x, dim)) / torch.exp(y).sum(dim, True).clamp(min=1e-12),
+        epsilon(1e-12, safe),
+        lambda x, dim: (
+            F.softmax(torch.where(x == -INF, torch.finfo(x.dtype).min, x), dim) * (x > -INF)
+        ),
+    ],
+    "attention.masked": [
+        filled(-1e30, True),
+        filled(torch.finfo(torch.float32).min, True),
+        lambda q, k, v, mask: (
+            F.softmax(scores_of(q, k).masked_fill(~mask, -INF), dim=-1).nan_to_num(0.0) @ v
+        ),
+    ],
+}
+
+
+@pytest.mark.parametrize("seed", [*PUBLIC_SEEDS, *SECRET_SEEDS[:8]])
+@pytest.mark.parametrize("name", STYLES)
+def test_a_right_answer_in_another_style_is_accepted(name, seed):
+    for function in STYLES[name]:
+        found = verdict(function, QUESTIONS[name], [seed])
+        assert found.ok, found
+
+
+def test_a_refusal_must_be_a_value_error_that_says_something():
+    class MyError(ValueError):
+        pass
+
+    def refusing(error):
+        return only(lambda x, h: x.size(-1) % h == 0, bank.split_heads, lambda x, h: throw(error))
+
+    def throw(error):
+        raise error
+
+    heads = check("attention.heads")
+    assert heads(refusing(MyError("7 does not divide into 3 heads"))).ok
+    assert heads(refusing(ValueError())).mistake == "silent"
+    odd = heads(refusing(KeyError("7")))
+    assert odd.difference.kind == "wrong error" and "signature" not in odd.hint
+
+
+def test_an_answer_that_cannot_go_back_is_not_told_to_look_at_its_signature():
+    def softmax(x, dim):
+        e = torch.exp(safe(x, dim))
+        e /= e.sum(dim, keepdim=True)
+        return e
+
+    found = check("attention.softmax")(softmax)
+    assert found.difference.kind == "backward" and found.mistake is None
+    assert "Your function ran" in found.hint and "signature" not in found.hint
 
 
 # Mutants of the references
@@ -712,7 +943,9 @@ def test_the_untouched_text_runs_and_scores_nothing(set_name, capsys):
     assert {each.difference.kind for each in found.verdicts} == {"nothing"}
     assert all("Nothing returned yet." in repr(each) for each in found.verdicts)
     assert repr(namespace["points"]) == repr(found)
-    assert capsys.readouterr().out == "Not yet: this cell waits for your last point.\n"
+    assert capsys.readouterr().out == (
+        "Not yet: this cell waits for your last point.\nRun the score again when you have it.\n"
+    )
 
 
 @pytest.mark.parametrize("set_name", SETS)
@@ -722,6 +955,37 @@ def test_the_solved_text_scores_full(set_name, capsys):
     assert found.points == found.max_points == sum(q.points for q in SETS[set_name])
     assert repr(namespace["points"]) == repr(found)
     assert capsys.readouterr().out == "Your layer and torch's agree: True\n"
+
+
+@pytest.mark.parametrize("set_name", SETS)
+def test_the_text_shows_a_verdict_on_a_wrong_answer_before_the_first_question(set_name):
+    opening = texts.learner(source(set_name)).partition("\n## ")[0]
+    namespace = {}
+    [cell] = [
+        cell.source
+        for cell in jupytext.reads(opening, fmt="md:myst").cells
+        if cell.cell_type == "code" and "check(" in cell.source
+    ]
+    exec("from lumen.exercises import check", namespace)
+    *lines, last = ast.parse(cell).body
+    exec(ast.unparse(lines), namespace)
+    found = eval(ast.unparse(last), namespace)
+    assert not found.ok and found.mistake
+
+
+@pytest.mark.parametrize("set_name", SETS)
+def test_an_example_does_not_answer_what_the_text_asks_to_guess(set_name):
+    shown = texts.learner(source(set_name))
+    assert str(bank.score_bytes(8192, 32)) not in shown
+
+
+@pytest.mark.parametrize("set_name", SETS)
+def test_every_column_of_a_table_has_a_name(set_name):
+    lines = source(set_name).splitlines()
+    heads = [lines[at - 1] for at, line in enumerate(lines) if re.fullmatch(r"[|-]{4,}", line)]
+    assert len(heads) >= len(SETS[set_name])
+    for head in heads:
+        assert all(cell.strip() for cell in head.strip("|").split("|")), head
 
 
 @pytest.mark.parametrize("set_name", SETS)
@@ -791,6 +1055,26 @@ def test_what_is_no_function_is_refused_kindly(thing):
     found = check("attention.scaled")(thing)
     assert (found.ok, found.points) == (False, 0)
     assert "not a function" in repr(found)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_check_that_waits_says_for_what(name):
+    target = QUESTIONS[name].target
+    line = f'{name} waits for your function: check("{name}")({target})'
+    assert repr(check(name)) == line
+    with pytest.raises(TypeError, match=f"^{re.escape(line)}$"):
+        check(name, QUESTIONS[name].reference)
+    with pytest.raises(TypeError, match=f"^{re.escape(line)}$"):
+        check(QUESTIONS[name].reference)
+
+
+def test_a_function_of_any_name_in_the_wrong_place_is_told_the_right_one():
+    with pytest.raises(TypeError, match=r'waits for your function: check\("attention.scaled"\)'):
+        check(lambda q, k: q @ k)
+
+
+def test_a_question_shows_no_hint():
+    assert all(len(repr(question)) < 120 for question in QUESTIONS.values())
 
 
 def test_anything_that_can_be_called_may_answer():

@@ -1,6 +1,7 @@
 """The engine: what crosses between learner and judge, how answers differ, what a verdict says."""
 
 import base64
+import dataclasses
 import json
 import linecache
 import math
@@ -94,6 +95,12 @@ class Renamed(type):
 
 class Nameless(metaclass=Renamed):
     pass
+
+
+def written_into(x):
+    e = torch.exp(x)
+    e /= e.sum()
+    return e
 
 
 # What crosses
@@ -234,9 +241,7 @@ def across(function):
             unpack(through_json(pack(case.upstream))),
         )
         answer = run(function, received)
-        fault = answer.fault and Fault(
-            *json.loads(json.dumps([answer.fault.kind, answer.fault.message, answer.fault.line]))
-        )
+        fault = answer.fault and Fault(*through_json(dataclasses.astuple(answer.fault)))
         return Answer(
             through_json(answer.value),
             {name: through_json(found) for name, found in answer.gradients.items()},
@@ -254,6 +259,7 @@ ANSWERS = {
     "subclass": lambda x, times=2: (x * times).as_subclass(Vague),
     "pair": lambda x, times=2: (x, [x]),
     "raises": lambda x, times=2: x @ x,
+    "fails on the way back": lambda x, times=2: written_into(x),
     "changes": lambda x, times=2: x.mul_(times),
     "cut": lambda x, times=2: (x * times).detach(),
     "nothing": lambda x, times=2: None,
@@ -410,12 +416,21 @@ def test_the_stop_button_gets_through():
         ask(raising(KeyboardInterrupt()))
 
 
-def from_cell(source, name="function"):
+def raised(error, case):
+    return run(raising(error), case).fault
+
+
+def written(x, times=2):
+    """The same as ``written_into``, with a way back."""
+    return torch.exp(x) / torch.exp(x).sum()
+
+
+def from_cell(source, name="function", cell="<cell>", **namespace):
     """A function as a notebook makes it: from a text that only linecache knows."""
     source = textwrap.dedent(source)
-    linecache.cache["<cell>"] = (len(source), None, source.splitlines(True), "<cell>")
-    namespace = {"torch": torch, "double": double}
-    exec(compile(source, "<cell>", "exec"), namespace)
+    linecache.cache[cell] = (len(source), None, source.splitlines(True), cell)
+    namespace |= {"torch": torch, "double": double}
+    exec(compile(source, cell, "exec"), namespace)
     return namespace[name]
 
 
@@ -439,19 +454,57 @@ def test_an_error_in_the_call_itself_has_no_line():
     assert run(function, Case("", {"x": 1, "y": 2})).fault.line == ""
 
 
-def test_an_error_on_the_way_back_is_a_fault_without_a_line():
-    function = from_cell(
-        """
-        def function(x, times=2):
-            y = x.exp()
-            z = y * times
-            y += 1
-            return z * y.sin() + y.exp().add_(1).mul_(y)
-        """
-    )
-    answer = run(function, toy().cases(0)[0])
-    assert answer.fault.kind == "RuntimeError" and answer.fault.line == ""
-    assert compare(run(double, toy().cases(0)[0]), answer).kind == "error"
+def test_an_error_in_a_function_of_another_cell_names_both_lines():
+    helper = from_cell("def helper(x):\n    return x @ x.undefined", "helper", "<first>")
+    function = from_cell("def function(x):\n    return helper(x)", helper=helper)
+    fault = run(function, Case("", {"x": torch.ones(2)})).fault
+    assert fault.line == "line 2: return helper(x)\nline 2 of helper: return x @ x.undefined"
+    shown = repr(ask(lambda x, times=2: function(x)))
+    assert "\n    line 2 of helper: return x @ x.undefined\n" in shown
+
+
+def test_an_error_inside_torch_names_the_cell_alone():
+    function = from_cell("def function(x):\n    return torch.nn.functional.softmax(x, dim=5)")
+    fault = run(function, Case("", {"x": torch.ones(2)})).fault
+    assert fault.line == "line 2: return torch.nn.functional.softmax(x, dim=5)"
+
+
+def test_an_error_on_the_way_back_is_a_fault_of_that_phase():
+    answer = run(lambda x, times=2: written_into(x), toy().cases(0)[0])
+    fault = answer.fault
+    assert (fault.kind, fault.line, fault.phase) == ("RuntimeError", "", "backward")
+    assert "modified by an inplace operation" in fault.message
+    assert not fault.message.rstrip().endswith("Hint:") and answer.value is not None
+    assert raised(ValueError("a"), toy().cases(0)[0]).phase == "forward"
+
+
+def test_an_error_on_the_way_back_is_told_as_one():
+    verdict = ask(lambda x, times=2: written_into(x), toy(written))
+    assert verdict.difference.kind == "backward" and verdict.hint == ADVICE["backward"]
+    shown = " ".join(repr(verdict).split())
+    assert "Your function ran;" in shown and "signature" not in shown
+    assert "Hint:" not in shown
+
+
+def test_an_error_on_the_way_back_is_no_error_of_the_call():
+    there, back = Fault("RuntimeError", "a"), Fault("RuntimeError", "a", phase="backward")
+    assert compare(Answer(1, fault=back), Answer(None, fault=there)).kind == "error"
+    assert compare(Answer(None, fault=there), Answer(1, fault=back)).kind == "backward"
+    assert compare(Answer(1, fault=back), Answer(1, fault=back)) is None
+    assert compare(Answer(1, fault=back), Answer(2, fault=back)).kind == "number"
+
+
+REMARKED = {
+    "a pair": (lambda x, times=2: x - x.max(-1), "comes as a pair"),
+    "numpy": (lambda x, times=2: torch.tensor(x.numpy()) * times, "Stay in torch"),
+}
+
+
+@pytest.mark.parametrize("name", REMARKED)
+def test_an_error_that_says_its_cause_gets_a_remark_on_it(name):
+    function, remark = REMARKED[name]
+    verdict = ask(function)
+    assert verdict.difference.kind == "error" and remark in verdict.hint
 
 
 # The judge's side
@@ -533,6 +586,7 @@ KINDS = {
     "dtype": ["double", "int for bool"],
     "shape": ["an axis more", "transposed", "scalar", "too few items"],
     "not finite": ["NaN", "infinity", "NaN for a float"],
+    "number": ["float off", "int by one"],
 }
 
 
@@ -566,12 +620,19 @@ X, ZERO = array(1.0, 2.0), array(0.0, 0.0)
         (Answer(1, gradients={"x": ZERO}), Answer(1, gradients={"x": None}), None),
         (Answer(1, gradients={"x": None}), Answer(1, gradients={"x": ZERO}), None),
         (Answer(1, gradients={"x": None}), Answer(1, gradients={"x": X}), "gradient"),
-        (Answer(1, gradients={"x": X}), Answer(2, gradients={"x": X}), "values"),
+        (Answer(1, gradients={"x": X}), Answer(2, gradients={"x": X}), "number"),
         (Answer(1), Answer(1, changed=("x",)), "changed"),
         (Answer(1), Answer(None, changed=("x",), fault=Fault("E")), "changed"),
         (Answer(1), Answer(1, fault=Fault("E")), "error"),
         (Answer(None, fault=Fault("E")), Answer(1), "not refused"),
-        (Answer(None, fault=Fault("E")), Answer(None, fault=Fault("F")), "error"),
+        (Answer(None, fault=Fault("E")), Answer(None, fault=Fault("F")), "wrong error"),
+        (Answer(None, fault=Fault("E")), Answer(None, fault=Fault("F", bases=("F", "E"))), None),
+        (
+            Answer(None, fault=Fault("F", bases=("F", "E"))),
+            Answer(None, fault=Fault("E")),
+            "wrong error",
+        ),
+        (Answer(None, fault=Fault("E", "a")), Answer(None, fault=Fault("E")), "wrong error"),
         (Answer(None, fault=Fault("E", "a")), Answer(None, fault=Fault("E", "b", "c")), None),
     ],
 )
@@ -586,14 +647,20 @@ def test_a_difference_says_where_and_never_what_was_wanted():
     got[1, 2] = got[1, 0] = 7
     difference = compare(Answer(pack(wanted)), Answer(pack(got)))
     assert difference.detail == "wrong in 2 of 6 places, the first at [1, 0]"
-    assert "1234" not in compare(Answer(123456), Answer(7)).detail
+    assert compare(Answer(123456), Answer(7)).detail == "the number is too small"
+    assert compare(Answer(7), Answer(10**400)).detail == "the number is too large"
+    assert compare(Answer(7.5), Answer(8.5)).detail == "the number is too large"
+    assert compare(Answer("7"), Answer("8")).detail == "the value is wrong"
     assert "1234" not in compare(Answer(123456.5), Answer(7.0)).detail
     assert "secret" not in compare(Answer("secret"), Answer("open")).detail
 
 
 def test_every_kind_of_difference_has_its_advice():
-    kinds = {"error", "not refused", "changed", "gradient", "values", "missing", *KINDS}
+    kinds = {"error", "backward", "wrong error", "not refused"}
+    kinds |= {"changed", "gradient", "values", "missing", *KINDS}
     assert set(ADVICE) == kinds
+    assert "tensor" not in ADVICE["number"] and "shape" not in ADVICE["number"]
+    assert "zero times infinity" in ADVICE["not finite"]
 
 
 def test_patching_torch_does_not_help(monkeypatch):
@@ -686,7 +753,31 @@ def test_a_wanted_refusal():
     assert ask(halve, question).ok
     assert ask(lambda n: n // 2, question).difference.kind == "not refused"
     other = ask(lambda n: n // 2 if n % 2 == 0 else [][0], question)
-    assert other.difference == Difference("error", "IndexError was raised, ValueError is wanted")
+    detail = "IndexError was raised, ValueError is wanted"
+    assert other.difference == Difference("wrong error", detail)
+    assert other.hint == ADVICE["wrong error"] and "signature" not in other.hint
+
+
+class Misfit(ValueError):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ValueError("odd"), None),
+        (Misfit("odd"), None),
+        (ValueError(), "wrong error"),
+        (Misfit("  "), "wrong error"),
+        (RuntimeError("odd"), "wrong error"),
+        (Exception("odd"), "wrong error"),
+    ],
+    ids=repr,
+)
+def test_a_refusal_is_of_the_wanted_type_or_one_of_its_kind_and_says_why(error, kind):
+    [case] = [Case("odd", {"x": 1})]
+    difference = compare(run(raising(ValueError("1 is odd")), case), run(raising(error), case))
+    assert (difference and difference.kind) == kind
 
 
 LOOKS_RIGHT = {

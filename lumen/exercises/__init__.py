@@ -12,7 +12,7 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from lumen.exercises import attention
 from lumen.grading.check import PUBLIC_SEEDS, Verdict, missing
@@ -62,25 +62,53 @@ def find(name: str) -> Question:
     raise ValueError(f"there is no question {name!r}; near it: {', '.join(near)}")
 
 
-def check(name: str, seeds: Sequence[int] = PUBLIC_SEEDS) -> Callable[[Callable], Verdict]:
+@dataclass(frozen=True, repr=False)
+class Check:
+    """The check of one question, which waits to be called with your function."""
+
+    question: Question
+    seeds: Sequence[int]
+
+    def __call__(self, function: Callable) -> Verdict:
+        if not callable(function):
+            detail = f"That is of type {type_name(function)}, not a function."
+            return missing(self.question, detail)
+        return judge(partial(run, function), self.question, self.seeds)
+
+    def __repr__(self) -> str:
+        return f"{self.question.name} waits for your function: {_call(self.question)}"
+
+
+def _call(question: Question) -> str:
+    return f'check("{question.name}")({question.target})'
+
+
+def check(name: str, seeds: Sequence[int] = PUBLIC_SEEDS) -> Check:
     """The check of one question: call it with your function, and read the verdict.
 
     Example:
         >>> from lumen.exercises import check
+        >>> check("attention.memory")
+        attention.memory waits for your function: check("attention.memory")(score_bytes)
         >>> check("attention.memory")(lambda n, n_heads, batch=1, itemsize=2: ...)
         attention.memory: 0 of 2 points
         Nothing returned yet.
         <BLANKLINE>
-        What your function returns is what is checked. Replace its last line,
-        `return ...`, and see that every path through it returns.
+        Replace `return ...`. Every path must return.
     """
-    return partial(_ask, find(name), seeds)
+    if callable(name):
+        _misplaced(getattr(name, "__name__", None))
+    question = find(name)
+    if callable(seeds):
+        _misplaced(question.target)
+    return Check(question, seeds)
 
 
-def _ask(question: Question, seeds: Sequence[int], function: Callable) -> Verdict:
-    if not callable(function):
-        return missing(question, f"That is of type {type_name(function)}, not a function.")
-    return judge(partial(run, function), question, seeds)
+def _misplaced(target: str | None) -> NoReturn:
+    """Say where the function goes: behind the name of its question, in brackets of its own."""
+    questions = [question for set_ in SETS.values() for question in set_]
+    wanted = [question for question in questions if question.target == target] or questions
+    raise TypeError(f"{wanted[0].name} waits for your function: {_call(wanted[0])}")
 
 
 def score(
@@ -92,7 +120,7 @@ def score(
     return Score(
         set_name,
         tuple(
-            _ask(question, seeds, namespace[question.target])
+            Check(question, seeds)(namespace[question.target])
             if question.target in namespace
             else missing(question, f"There is no function `{question.target}` yet.")
             for question in SETS[set_name]

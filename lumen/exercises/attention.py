@@ -8,6 +8,7 @@ that says what the symptom shows and where to look), and other right answers. In
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import torch
 import torch.nn.functional as F
@@ -34,6 +35,11 @@ class _Draw:
         """True in about half of the places, and in one of each row at least."""
         draws = torch.rand(shape, generator=self.generator, dtype=torch.float32, device="cpu")
         return (draws < 0.5) | (draws == draws.amin(-1, keepdim=True))
+
+
+def _both(first: str, second: str) -> str:
+    """The hint for two mistakes at once."""
+    return f"{first} And one thing more. {second}"
 
 
 # attention.scaled
@@ -75,6 +81,27 @@ def _loop_scores(q, k):
     return torch.stack(rows, -2) / q.size(-1) ** 0.5
 
 
+def _scores_with(turned):
+    return lambda q, k: q @ turned(k) / math.sqrt(q.size(-1))
+
+
+_AXES_OF_K = {
+    "wrong-axes": _scores_with(lambda k: k.transpose(0, 1)),
+    "wrong-axes-batch": _scores_with(lambda k: k.transpose(1, 2)),
+    "wrong-axes-all": _scores_with(lambda k: k.permute(*reversed(range(k.dim())))),
+    "wrong-axes-bmm": lambda q, k: torch.bmm(q, k.mT) / math.sqrt(q.size(-1)),
+    "wrong-axes-bmm-batch": lambda q, k: torch.bmm(q, k.transpose(1, 2)) / math.sqrt(q.size(-1)),
+}
+_NO_ROOT = (
+    "A division by two is at work and no root: a power binds more tightly than a division. What is"
+    " the exponent in your line?"
+)
+_FROM_THE_END = (
+    "Right with one number of axes, wrong with others, and any number may stand in front. Which two"
+    " axes of k trade places, counted from the end? And does each of your steps let the rest be?"
+)
+
+
 SCALED = Question(
     name="attention.scaled",
     target="scaled_scores",
@@ -93,6 +120,8 @@ SCALED = Question(
             "Your scores shrink as the keys get wider, until softmax is nearly flat. You have"
             " cancelled the variance of the dot product where its standard deviation was meant.",
         ),
+        "by-half-width": (lambda q, k: q @ k.mT / (q.size(-1) / 2), _NO_ROOT),
+        "by-twice-width": (lambda q, k: q @ k.mT / (q.size(-1) * 2), _NO_ROOT),
         "by-d-model": (
             lambda q, k: q @ k.mT / math.sqrt(q.size(-1) * (q.size(-3) if q.dim() > 2 else 1)),
             "Right for one matrix, too small as soon as there are heads. Over how many products"
@@ -128,11 +157,7 @@ SCALED = Question(
             "Rows and columns have changed places. Entry (i, j) is what query i makes of key j; in"
             " yours the keys do the asking.",
         ),
-        "wrong-axes": (
-            lambda q, k: q @ k.transpose(0, 1) / math.sqrt(q.size(-1)),
-            "Right for one matrix, wrong once a batch or heads stand in front of it. Which two axes"
-            " of k trade places, counted from the end?",
-        ),
+        **{name: (wrong, _FROM_THE_END) for name, wrong in _AXES_OF_K.items()},
         "weights": (
             lambda q, k: torch.softmax(q @ k.mT / math.sqrt(q.size(-1)), -1),
             "Your rows are positive and sum to 1: they are weights already. Asked for is what goes"
@@ -186,6 +211,15 @@ def _softmax_cases(seed):
     empty[1] = -INF
     columns = draw.normal(2, m, 3)
     columns[1, :, 2] = -INF
+    depths = torch.tensor([[-3e30, -2e30, -INF]], dtype=torch.float32, device="cpu")
+    level = draw.normal(n, m, dtype=torch.float64)
+    level[-1], level[-1, 0] = -3, 0
+    even = Case(
+        "a gradient that is the same all along dim, in float64",
+        {"x": level, "dim": -1},
+        # what comes back is zero, or the shares do not sum to 1
+        upstream=torch.linspace(0.5, 1, n, dtype=torch.float64)[:, None].expand(n, m),
+    )
     return [
         case("rows of a matrix", draw.normal(n, m), -1),
         case("columns of a matrix", draw.normal(n, m), 0),
@@ -200,16 +234,96 @@ def _softmax_cases(seed):
         case("rows 1000 apart, in float64", draw.normal(3, m, dtype=torch.float64) + apart, -1),
         case("some logits of -inf", holes, -1),
         case("some of -inf, the others near -100,000", low, -1),
+        far("one of -inf, the others near -1e30", depths, -1),
         case("a row of -inf throughout", empty, -1),
         case("a column of -inf throughout", columns, 1),
         case("float64", 3 * draw.normal(n, m, dtype=torch.float64), -1),
+        even,
     ]
 
 
-def _softmax_after(shift):
+def _top(x, dim):
+    return x.amax(dim, keepdim=True)
+
+
+def _safe_top(x, dim):
+    return _top(x, dim).clamp(min=torch.finfo(x.dtype).min)
+
+
+def _total(e, dim):
+    return e.sum(dim, keepdim=True)
+
+
+def _safe_total(e, dim):
+    return _total(e, dim).masked_fill(_total(e, dim) == 0, 1)
+
+
+def _softmax_after(shift, total=_total):
     def wrong(x, dim):
         e = torch.exp(x - shift(x, dim))
-        return e / e.sum(dim, keepdim=True)
+        return e / total(e, dim)
+
+    return wrong
+
+
+def _last_axis(step):
+    return lambda x, dim: step(x, -1)
+
+
+_EMPTY_NAN = (
+    "Right except in a slice that is -inf throughout. Its largest logit is -inf too, and -inf minus"
+    " -inf is NaN. Such a slice needs a harmless shift and a harmless divisor."
+)
+_NO_DIM = "wrong along any other: at least one step does not use `dim`."
+_HALF_LAST = (
+    "Right along the last axis, wrong along any other: one of your two steps along an axis uses"
+    " `dim`, the other does not."
+)
+_LOST_AXIS = (
+    "A maximum or a sum along an axis loses that axis, and what is left meets the wrong axis of x,"
+    " or one of another size. Ask for it to stay, with size 1."
+)
+_EPSILON = (
+    "Your shares sum to a little less than 1: what you add to the divisor is added in every slice."
+    " It is needed in one kind of slice only."
+)
+_FLOOR = (
+    "Logits can be lower than the number that you put for -inf, and then what was ruled out is the"
+    " best there is, or as good as the rest. -inf is below them all: leave it as it is."
+)
+_EVEN = (
+    "And a slice of -inf throughout is shared out evenly among entries that were all ruled out."
+    " Nothing may be chosen there, so nothing is shared."
+)
+_UNGUARDED = "-unguarded", lambda hint: _both(hint, _EMPTY_NAN)
+_HALF_RIGHT = {
+    **{
+        f"last-axis-{step}{end}": (_softmax_after(top, total), more(_HALF_LAST))
+        for step, end, more, top, total in (
+            ("max", "", str, _last_axis(_safe_top), _safe_total),
+            ("sum", "", str, _safe_top, _last_axis(_safe_total)),
+            ("max", *_UNGUARDED, _last_axis(_top), _total),
+            ("sum", *_UNGUARDED, _top, _last_axis(_total)),
+            # max sends NaN back to one place of a slice, amax to all
+            ("max-pair", *_UNGUARDED, lambda x, dim: x.max(-1, keepdim=True).values, _total),
+        )
+    },
+    "lost-axis-max": (_softmax_after(torch.amax, _total), _LOST_AXIS),
+    "lost-axis-sum": (_softmax_after(_top, torch.sum), _LOST_AXIS),
+    "lost-axis": (_softmax_after(torch.amax, torch.sum), _LOST_AXIS),
+}
+
+
+_FLOORS = {
+    "floor": lambda x: x.clamp(min=-1e9),
+    "replaced": lambda x: x.masked_fill(x == -INF, -1e9),
+}
+
+
+def _floored(floor, guarded):
+    def wrong(x, dim):
+        shares = torch.softmax(floor(x), dim)
+        return shares * (x > -INF) if guarded else shares
 
     return wrong
 
@@ -273,28 +387,36 @@ SOFTMAX = Question(
             "Nothing overflows any more, but two large logits that differ come out alike: what was"
             " cut off is lost. Move the logits instead of bounding them.",
         ),
-        "last-axis": (
-            lambda x, dim: softmax(x, -1),
-            "Right along the last axis, wrong along any other: at least one step does not use"
-            " `dim`.",
-        ),
-        "first-axis": (
-            lambda x, dim: softmax(x, 0),
-            "Right along the first axis, wrong along any other: at least one step does not use"
-            " `dim`.",
-        ),
+        **{
+            f"{word}-axis{end}": (
+                lambda x, dim, way=way, axis=axis: way(x, axis),
+                more(f"Right along the {word} axis, {_NO_DIM}"),
+            )
+            for axis, word in ((-1, "last"), (0, "first"), (1, "second"))
+            for way, end, more in ((softmax, "", str), (torch.softmax, *_UNGUARDED))
+        },
+        **_HALF_RIGHT,
+        **{
+            f"epsilon-{epsilon:g}{end}": (
+                _softmax_after(top, lambda e, dim, epsilon=epsilon: _total(e, dim) + epsilon),
+                more(_EPSILON),
+            )
+            for epsilon in (1e-10, 1e-9, 1e-8, 1e-6)
+            for top, end, more in ((_safe_top, "", str), (_top, *_UNGUARDED))
+        },
+        **{
+            f"{name}{end}": (_floored(floor, end), f"{_FLOOR}{more}")
+            for name, floor in _FLOORS.items()
+            for end, more in (("", f" {_EVEN}"), ("-guarded", ""))
+        },
         "total": (
             lambda x, dim: softmax(x.flatten(), 0).reshape(x.shape),
             "All your numbers together sum to 1. Each slice along `dim` should do so by itself:"
             " look at what you divide by, and at its shape.",
         ),
-        "empty-nan": (
-            torch.softmax,
-            "Right except in a slice that is -inf throughout. Its largest logit is -inf too, and"
-            " -inf minus -inf is NaN. Such a slice needs a harmless shift and a harmless divisor.",
-        ),
+        "empty-nan": (torch.softmax, _EMPTY_NAN),
         "empty-uniform": (
-            lambda x, dim: torch.softmax(x.clamp(min=-1e30), dim),
+            lambda x, dim: torch.softmax(x.clamp(min=torch.finfo(x.dtype).min), dim),
             "Right except in a slice that is -inf throughout: yours shares itself out evenly among"
             " entries that were all ruled out. Nothing may be chosen there, so nothing is shared.",
         ),
@@ -348,6 +470,34 @@ def _loop_mask(n_queries, n_keys):
     return mask
 
 
+def _ones(n, m, dtype=torch.bool):
+    return torch.ones(n, m, dtype=dtype)
+
+
+_INVERTED = (
+    "Your mask says the opposite: it is True where attending is forbidden. That is how"
+    " nn.MultiheadAttention reads masks; here True means that the query may attend."
+)
+_CACHED = (
+    "With cached keys, your first query stands at the first key as if nothing had gone before. The"
+    " newest query and the newest key are the same token; count from there."
+)
+_FIRST_ALIGNED = f"Right for a square mask. {_CACHED}"
+_NUMBERS = (
+    "Ones and zeros in the right places, but as numbers. A mask of numbers is added to the scores,"
+    " and a zero added forbids nothing: the future would leak without an error."
+)
+_ALL_AT_ONCE = (
+    "Your ones stand where attending is forbidden, they are numbers, and they are counted from the"
+    " first key. Asked for are booleans, True where a query may attend; and the newest query stands"
+    " at the newest key."
+)
+_ADDED_MASK = (
+    "This is the other kind of mask, the one that is added to the scores. Asked for is the one that"
+    " answers yes or no."
+)
+
+
 CAUSAL = Question(
     name="attention.causal",
     target="causal_mask",
@@ -355,60 +505,73 @@ CAUSAL = Question(
     cases=_causal_cases,
     reference=causal_mask,
     mistakes={
-        "inverted": (
-            lambda n, m: ~causal_mask(n, m),
-            "Your mask says the opposite: it is True where attending is forbidden. That is how"
-            " nn.MultiheadAttention reads masks; here True means that the query may attend.",
+        "inverted": (lambda n, m: ~causal_mask(n, m), _INVERTED),
+        "inverted-first-aligned": (
+            lambda n, m: _ones(n, m).triu(1),
+            _both(_INVERTED, _CACHED),
         ),
         "sees-next": (
-            lambda n, m: torch.ones(n, m, dtype=torch.bool).tril(m - n + 1),
+            lambda n, m: _ones(n, m).tril(m - n + 1),
             "Each query sees one key too many, and that key is the very token it is to predict. The"
             " loss would fall beautifully. Where does the diagonal belong?",
         ),
         "blind-to-self": (
-            lambda n, m: torch.ones(n, m, dtype=torch.bool).tril(m - n - 1),
+            lambda n, m: _ones(n, m).tril(m - n - 1),
             "No query sees its own key, and the first of a square mask sees nothing at all. Is a"
             " token's own position part of its past here?",
         ),
-        "first-aligned": (
-            lambda n, m: torch.ones(n, m, dtype=torch.bool).tril(),
-            "Right for a square mask. With cached keys, your first query stands at the first key as"
-            " if nothing had gone before. The newest query and the newest key are the same token;"
-            " count from there.",
+        "first-aligned": (lambda n, m: _ones(n, m).tril(), _FIRST_ALIGNED),
+        "first-rows": (lambda n, m: _ones(m, m).tril()[:n], _FIRST_ALIGNED),
+        "never-before-the-first": (
+            lambda n, m: _ones(n, m).tril(max(m - n, 0)),
+            "Right until there are more queries than keys. The last query and the last key still"
+            " belong together then: which keys are left for the first query?",
+        ),
+        "offset-turned": (
+            lambda n, m: _ones(n, m).tril(n - m),
+            "Right for a square mask. Your diagonal moves by the right number of places, to the"
+            " wrong side: with cached keys a query sees more of them, and never fewer.",
         ),
         "looks-ahead": (
-            lambda n, m: torch.ones(n, m, dtype=torch.bool).triu(m - n),
+            lambda n, m: _ones(n, m).triu(m - n),
             "Your queries see themselves and what comes after. Rows are queries and columns are"
             " keys: on which side of the diagonal is a key older than its query?",
         ),
         "scores": (
             lambda n, m: torch.zeros(n, m).masked_fill(~causal_mask(n, m), -INF),
-            "This is the other kind of mask, the one that is added to the scores. Asked for is the"
-            " one that answers yes or no.",
+            _ADDED_MASK,
         ),
-        "ones": (
-            lambda n, m: torch.ones(n, m).tril(m - n),
-            "Ones and zeros in the right places, but as numbers. A mask of numbers is added to the"
-            " scores, and a zero added forbids nothing: the future would leak without an error.",
+        "scores-first-aligned": (
+            lambda n, m: torch.full((n, m), -INF).triu(1),
+            _both(_ADDED_MASK, _CACHED),
         ),
+        **{
+            f"ones-{str(dtype).removeprefix('torch.')}{end}": (
+                lambda n, m, place=place, dtype=dtype: place(_ones(n, m, dtype), m - n),
+                hint,
+            )
+            for dtype in (torch.float32, torch.int64, torch.uint8)
+            for end, place, hint in (
+                ("", torch.tril, _NUMBERS),
+                ("-triu", lambda ones, _: ones.triu(1), _ALL_AT_ONCE),
+            )
+        },
         "square": (
-            lambda n, m: torch.ones(m, m, dtype=torch.bool).tril(),
+            lambda n, m: _ones(m, m).tril(),
             "Your mask has a row for every key. With a cache there are fewer queries than keys, and"
             " only the queries have rows.",
         ),
         "all": (
-            lambda n, m: torch.ones(n, m, dtype=torch.bool),
+            lambda n, m: _ones(n, m),
             "Every query sees every key, the future too. Only the last query may see all of them.",
         ),
     },
     alternatives={
         "loops": _loop_mask,
         "positions": lambda n, m: (torch.arange(n)[:, None] + (m - n)) >= torch.arange(m)[None],
-        "not-future": lambda n, m: ~torch.ones(n, m, dtype=torch.bool).triu(m - n + 1),
-        "last-rows": lambda n, m: F.pad(torch.ones(m, m, dtype=torch.bool).tril(), (0, 0, n, 0))[
-            m:
-        ],
-        "not-contiguous": lambda n, m: torch.ones(m, n, dtype=torch.bool).triu(n - m).T,
+        "not-future": lambda n, m: ~_ones(n, m).triu(m - n + 1),
+        "last-rows": lambda n, m: F.pad(_ones(m, m).tril(), (0, 0, n, 0))[m:],
+        "not-contiguous": lambda n, m: _ones(m, n).triu(n - m).T,
     },
 )
 
@@ -436,6 +599,8 @@ def _masked_cases(seed):
     causal = causal_mask(n, m)
     some_empty = draw.mask(n, m)
     some_empty[1] = False
+    rows = draw.mask(n, 1)
+    rows[1] = False
     padded = torch.ones(2, 1, 1, m, dtype=torch.bool)
     padded[1, ..., m - 2 :] = False
     blank = padded.clone()
@@ -451,6 +616,8 @@ def _masked_cases(seed):
         case("a mask of its own for each head", (2, 2), n, m, draw.mask(2, 2, n, m)),
         case("one query, one key allowed", (2,), 1, m, torch.eye(m, dtype=torch.bool)[2:3]),
         case("float64", (2,), n, m, draw.mask(n, m), torch.float64),
+        case("a mask of one axis", (2,), n, m, draw.mask(m)),
+        case("all keys or none for each query", (2,), n, m, rows),
         case("a query that may attend to nothing", (2,), n, m, some_empty),
         case("a sequence of nothing but padding", (2, 2), n, m, blank),
         _far_case(draw, n, m, wide),
@@ -458,39 +625,66 @@ def _masked_cases(seed):
 
 
 def _far_case(draw, n, m, wide):
-    """Allowed scores near -20,000, masked ones near +20,000; in float64, whose digits suffice."""
+    """Allowed scores down to -7e12, masked ones up to 7e12, each far from the next: no gradient."""
     mask = draw.mask(n, m)
     mask[:] = mask[0]
-    mask[:, 0], mask[:, 1:3] = False, True
-    towards = torch.where(mask[0], -1.0, 1.0).to(torch.float64)[:, None]
-    size = math.sqrt(20_000 / math.sqrt(16))
-    q = size + 0.01 * draw.normal(n, 16, dtype=torch.float64)
-    k = towards * size + 0.01 * draw.normal(m, 16, dtype=torch.float64)
+    mask[:, [0, -1]], mask[:, 1:3] = False, True
+    size = 5e5 * torch.arange(1, m + 1, dtype=torch.float64)[:, None]
+    q = torch.full((n, 16), 5e5, dtype=torch.float64)
+    k = torch.where(mask[0][:, None], -size, size).expand(m, 16)
     v = draw.normal(m, wide, dtype=torch.float64)
-    inputs = {"q": q, "k": k, "v": v, "mask": mask}
     label = "masked scores far above the allowed ones"
-    return Case(label, inputs, upstream=draw.normal(n, wide, dtype=torch.float64))
+    return Case(label, {"q": q, "k": k, "v": v, "mask": mask})
 
 
-def _filled(value):
+def _weighing(forbid, shares=torch.softmax, axis=-1, scores=scaled_scores, guarded=False):
+    """Attention step by step: how scores are forbidden, and how they are shared out."""
+
     def wrong(q, k, v, mask):
-        return torch.softmax(scaled_scores(q, k).masked_fill(~mask, value), -1) @ v
+        weights = shares(forbid(scores(q, k), mask), axis)
+        return (weights * mask.any(-1, keepdim=True) if guarded else weights) @ v
 
     return wrong
 
 
-def _renormalised(q, k, v, mask):
-    weights = torch.softmax(scaled_scores(q, k), -1) * mask
-    return weights / weights.sum(-1, keepdim=True).clamp(min=1e-9) @ v
+def _ruled_out(scores, mask):
+    return scores.masked_fill(~mask, -INF)
+
+
+def _filled(value, guarded=False):
+    return _weighing(lambda scores, mask: scores.masked_fill(~mask, value), guarded=guarded)
+
+
+def _shifted(value, guarded=False):
+    return _weighing(lambda scores, mask: scores + (~mask) * value, guarded=guarded)
+
+
+def _renormalised(least):
+    def wrong(q, k, v, mask):
+        weights = torch.softmax(scaled_scores(q, k), -1) * mask
+        return weights / weights.sum(-1, keepdim=True).clamp(min=least) @ v
+
+    return wrong
 
 
 def _frozen(q, k, v, mask):
-    weights = softmax(scaled_scores(q, k).masked_fill(~mask, -INF), -1)
-    return weights.detach() @ v
+    return softmax(_ruled_out(scaled_scores(q, k), mask), -1).detach() @ v
 
 
-def _over_queries(q, k, v, mask):
-    return softmax(scaled_scores(q, k).masked_fill(~mask, -INF), -2) @ v
+_TOWERING = (
+    "Nearly always right. But softmax sees the forbidden scores first, and where they tower above"
+    " the others nothing is left to share out again. Keep them out of it."
+)
+_LOWER = (
+    "Scores can be lower than the number you fill in, and then your forbidden keys are the best"
+    " there are. Which score is below every other?"
+)
+_HIGHER = (
+    "What you add can be outweighed: a forbidden score that is high enough still stands above the"
+    " others. Do not move such a score, replace it. By which number, so that it is below every"
+    " other?"
+)
+_ALL_FORBIDDEN = "Where all keys are forbidden, all get the same share; none should get any."
 
 
 def _loop_attention(q, k, v, mask):
@@ -539,10 +733,10 @@ MASKED = Question(
             " left sum to less than 1, because the forbidden keys had their share already when the"
             " sum was taken. Which step must the mask come before?",
         ),
-        "renormalised": (
-            _renormalised,
-            "Nearly always right. But softmax sees the forbidden scores first, and where they tower"
-            " above the others nothing is left to share out again. Keep them out of it.",
+        "renormalised": (_renormalised(1e-9), _TOWERING),
+        "renormalised-nan": (
+            _renormalised(0),
+            _both(_TOWERING, "Where nothing is left, zero is divided by zero."),
         ),
         "fill-zero": (
             _filled(0.0),
@@ -559,10 +753,15 @@ MASKED = Question(
             "Nearly right: the forbidden keys keep a sliver, since exp(-10) is small and not zero."
             " Which score does exp turn into nothing, however low the others are?",
         ),
-        "fill-minus-10000": (
-            _filled(-1e4),
-            "Scores can be lower than -10,000, and then your forbidden keys are the best there are;"
-            " where all are forbidden, all get the same share. Which score is below every other?",
+        "fill-finite": (_filled(-1e9), _both(_LOWER, _ALL_FORBIDDEN)),
+        "fill-finite-guarded": (_filled(-1e9, guarded=True), _LOWER),
+        "shifted": (_shifted(-1e9), _both(_HIGHER, _ALL_FORBIDDEN)),
+        "shifted-guarded": (_shifted(-1e9, guarded=True), _HIGHER),
+        "zero-times-infinity": (
+            _shifted(-INF),
+            "NaN wherever a key is allowed: zero times infinity is no number, so a mask of zeros"
+            " and ones cannot be made into one of zeros and infinities by a product. Choose"
+            " between the two values instead.",
         ),
         "added": (
             lambda q, k, v, mask: torch.softmax(scaled_scores(q, k) + mask, -1) @ v,
@@ -582,20 +781,35 @@ MASKED = Question(
         ),
         "nan-hidden": (
             lambda q, k, v, mask: (_filled(-INF)(q, k, v, mask)).nan_to_num(0.0),
-            "The output is right and the gradient is NaN, so one padded sequence would ruin all"
-            " weights at the next step. Replacing a NaN afterwards mends the way forward only. See"
-            " to it that it never arises.",
+            "The output is right, and the gradient of v is NaN: yours has been through the weighted"
+            " sum before you replace it, and going back, zero times NaN is NaN. One padded sequence"
+            " would ruin all weights at the next step. See to it that no NaN gets that far.",
         ),
         "no-scale": (
-            lambda q, k, v, mask: softmax((q @ k.mT).masked_fill(~mask, -INF), -1) @ v,
+            _weighing(_ruled_out, softmax, scores=lambda q, k: q @ k.mT),
             "Your weights are too sharp, and the sharper the wider the keys. Question 1 comes"
             " before the mask.",
         ),
+        "scaled-twice": (
+            _weighing(
+                _ruled_out, softmax, scores=lambda q, k: scaled_scores(q, k) / q.size(-1) ** 0.5
+            ),
+            "Your weights are too flat, and the flatter the wider the keys. How often is a score"
+            " divided on its way, if you count what question 1 does?",
+        ),
         "over-queries": (
-            _over_queries,
+            _weighing(_ruled_out, softmax, -2),
             "Each key hands out a sum of 1 among the queries; it is each query that should do so"
             " among the keys. Along which axis of the scores do the keys lie?",
         ),
+        **{
+            f"over-axis-{axis}": (
+                _weighing(_ruled_out, softmax, axis),
+                "Your softmax runs along an axis counted from the front, and how many axes stand in"
+                " front is open. Along which one do the keys lie, counted from the end?",
+            )
+            for axis in (0, 1)
+        },
         "frozen": (
             _frozen,
             "The output is right, and no gradient comes back to q and k: they would never learn."
@@ -657,7 +871,7 @@ def _layout(arrange, guarded):
 
     def split(x, n_heads):
         if guarded and x.size(-1) % n_heads:
-            raise ValueError("width and heads")
+            raise ValueError
         return arrange(x, *x.shape[:2], n_heads, x.size(-1) // n_heads)
 
     return split
@@ -669,7 +883,7 @@ def _cut_off(x, n_heads):
 
 
 def _asserted(x, n_heads):
-    assert x.size(-1) % n_heads == 0, "width and heads"
+    assert x.size(-1) % n_heads == 0
     return split_heads(x, n_heads)
 
 
@@ -712,6 +926,11 @@ _LAYOUTS = {
         "Your heads take turns: the first gets every h-th column. Each should get neighbouring"
         " columns. When the width becomes two axes, which of the two runs faster?",
     ),
+    "exchanged": (
+        lambda x, b, n, h, d: x.reshape(b, n, d, h).transpose(1, 2),
+        "You get as many heads as a head should be wide. When the width becomes two axes, the first"
+        " of them counts the heads.",
+    ),
     "heads-before-batch": (
         lambda x, b, n, h, d: x.reshape(b, n, h, d).permute(2, 0, 1, 3),
         "Every head is right, but the heads stand in front of the batch: look at the order of the"
@@ -736,13 +955,18 @@ HEADS = Question(
     mistakes={
         **{name: (_layout(way, True), hint) for name, (way, hint) in _LAYOUTS.items()},
         **{
-            f"{name}-unguarded": (_layout(way, False), f"{hint} And one thing more. {_REFUSAL}")
+            f"{name}-unguarded": (_layout(way, False), _both(hint, _REFUSAL))
             for name, (way, hint) in _LAYOUTS.items()
         },
         "unguarded": (
             _layout(lambda x, b, n, h, d: x.reshape(b, n, h, d).transpose(1, 2), False),
-            f"The split is right. {_REFUSAL} What came instead is torch's complaint about a shape,"
-            " which tells your reader nothing about heads.",
+            f"The split is right. {_REFUSAL} What came is a RuntimeError, such as torch's complaint"
+            " about a shape, which tells your reader nothing about heads.",
+        ),
+        "silent": (
+            _layout(lambda x, b, n, h, d: x.reshape(b, n, h, d).transpose(1, 2), True),
+            "The split is right, and so is the ValueError, but it says nothing. Tell the caller"
+            " which width does not divide into how many heads.",
         ),
         "cut-off": (
             _cut_off,
@@ -896,11 +1120,65 @@ def _none(d_model, d_kv):
     return 0, 0
 
 
-def _counted(q=_square, k=_narrow, v=_narrow, out=_square):
+def _counted(q=_square, k=_narrow, v=_narrow, out=_square, biases=bool, heads=lambda h, g: g):
+    """A count that is wrong in some ways: ``heads`` misreads the number of key and value heads."""
+
     def wrong(d_model, n_heads, n_kv_heads=None, bias=True):
-        return _parts(d_model, n_heads, n_kv_heads, bias, q=q, k=k, v=v, out=out)
+        groups = heads(n_heads, n_kv_heads)
+        return _parts(d_model, n_heads, groups, biases(bias), q=q, k=k, v=v, out=out)
 
     return wrong
+
+
+_OUTPUT = {
+    "": ({}, ""),
+    "no-output": (
+        {"out": _none},
+        "Queries, keys and values are counted. After the heads are concatenated, one more matrix"
+        " mixes them.",
+    ),
+}
+_BIASES = {
+    "": ({}, ""),
+    "no-bias": (
+        {"biases": lambda bias: False},
+        "Where there are biases, every projection adds one number for each of its outputs.",
+    ),
+    "always-bias": (
+        {"biases": lambda bias: True},
+        "You count biases always. The last argument can switch them off.",
+    ),
+}
+_SHARING = {
+    "": ({}, ""),
+    "never-shared": (
+        {"k": _square, "v": _square},
+        "Keys and values can be shared. With fewer heads of them, two of the four matrices get"
+        " narrower.",
+    ),
+}
+
+
+def _miscounted(change):
+    """The right count, changed: by the sizes given, and by whether biases are asked for."""
+
+    def wrong(d_model, n_heads, n_kv_heads=None, bias=True):
+        right = attention_params(d_model, n_heads, n_kv_heads, bias)
+        return change(right, d_model, n_heads, n_kv_heads, bias)
+
+    return wrong
+
+
+def _miscounts():
+    """Every way to leave out the output, to misread the biases and to ignore sharing, together."""
+    found = {}
+    for kinds in product(_OUTPUT.items(), _BIASES.items(), _SHARING.items()):
+        names = [name for name, _ in kinds if name]
+        options = {key: value for _, (some, _) in kinds for key, value in some.items()}
+        hint = " ".join(hint for _, (_, hint) in kinds if hint)
+        if names:
+            found["-".join(names)] = (_counted(**options), hint)
+    return found
 
 
 def _layers(d_model, n_heads, n_kv_heads=None, bias=True):
@@ -935,48 +1213,43 @@ COUNT = Question(
     cases=_count_cases,
     reference=attention_params,
     mistakes={
-        "no-output": (
-            _counted(out=_none),
-            "Queries, keys and values are counted. After the heads are concatenated, one more"
-            " matrix mixes them.",
+        **_miscounts(),
+        "no-output-bias": (
+            _miscounted(lambda right, d, h, g, bias: right - (d if bias else 0)),
+            "Right without biases. With them, one of the four projections has none in your count:"
+            " the one that mixes the heads.",
+        ),
+        "group-size": (
+            _counted(heads=lambda h, g: g and h // g),
+            "The more key and value heads there are, the wider keys and values get; yours get"
+            " narrower. `n_kv_heads` says how many there are. It does not say how many query heads"
+            " share one, and the width of a head does not depend on it.",
+        ),
+        "none-is-one": (
+            _counted(heads=lambda h, g: g or 1),
+            "Right whenever `n_kv_heads` is given. Where it is not, nothing is shared: how many"
+            " key and value heads are there then?",
+        ),
+        "one-shared": (
+            _counted(heads=lambda h, g: g and 1),
+            "Right while nothing is shared, or while all query heads share one key and value head."
+            " In between there are several of these, and all are counted.",
         ),
         "heads-multiply": (
-            lambda d_model, n_heads, n_kv_heads=None, bias=True: (
-                n_heads * attention_params(d_model, n_heads, n_kv_heads, bias)
-            ),
+            _miscounted(lambda right, d, h, g, bias: h * right),
             "Your count grows with the number of heads. But the heads divide the width among them:"
             " how many columns does each get, and how many do they have together?",
         ),
         "one-head": (
-            lambda d_model, n_heads, n_kv_heads=None, bias=True: (
-                attention_params(d_model, n_heads, n_kv_heads, bias) // n_heads
-            ),
+            _miscounted(lambda right, d, h, g, bias: right // h),
             "That is the share of a single head. The layer has all of them.",
         ),
-        "no-bias": (
-            lambda d_model, n_heads, n_kv_heads=None, bias=True: attention_params(
-                d_model, n_heads, n_kv_heads, False
-            ),
-            "Without biases you are right. Where there are biases, every projection adds one number"
-            " for each of its outputs.",
-        ),
-        "always-bias": (
-            lambda d_model, n_heads, n_kv_heads=None, bias=True: attention_params(
-                d_model, n_heads, n_kv_heads, True
-            ),
-            "With biases you are right. The last argument can switch them off.",
-        ),
         "wide-biases": (
-            lambda d_model, n_heads, n_kv_heads=None, bias=True: (
-                attention_params(d_model, n_heads, n_kv_heads, False) + (4 * d_model if bias else 0)
+            _miscounted(
+                lambda right, d, h, g, bias: attention_params(d, h, g, False) + 4 * d * bias
             ),
             "Right until keys and values are shared: the matrices shrink then, and in your count"
             " the biases do not shrink with them.",
-        ),
-        "never-shared": (
-            _counted(k=_square, v=_square),
-            "Right while each query head has its own key and value head. With fewer of these, two"
-            " of the four matrices get narrower.",
         ),
         "keys-alone": (
             _counted(v=_square),
@@ -993,9 +1266,7 @@ COUNT = Question(
             " projection is as wide as before, and so are the queries.",
         ),
         "float": (
-            lambda d_model, n_heads, n_kv_heads=None, bias=True: float(
-                attention_params(d_model, n_heads, n_kv_heads, bias)
-            ),
+            _miscounted(lambda right, *_: float(right)),
             "The number is right, its type is not. There is no half parameter, and beyond 2^53 a"
             " float cannot count any more. Where does your count stop being a whole number?",
         ),

@@ -22,12 +22,16 @@ WIDTH = 76
 ADVICE = {
     "missing": "Run the cell that defines the function, then hand in its name, without brackets"
     " behind it.",
-    "nothing": "What your function returns is what is checked. Replace its last line, `return ...`,"
-    " and see that every path through it returns.",
+    "nothing": "Replace `return ...`. Every path must return.",
     "changed": "What you are given belongs to the caller, who may need it again. Methods whose name"
     " ends in `_`, and `+=` and its kin, write into the tensor itself: make a new one instead.",
     "error": "Where a line is named, start there: print the shapes and dtypes of what goes into it."
     " Where none is, the call itself failed: compare your signature with the one asked for.",
+    "backward": "Your function ran; sending a gradient back through it failed. A step wrote into a"
+    " tensor that the way back still needs, or cannot be differentiated. Methods ending in `_`,"
+    " `/=` and its kin, and `x[...] =` all write.",
+    "wrong error": "Some inputs have no right answer: test for them before any arithmetic, and"
+    " raise the error yourself, of the type that is asked for, with words that help the caller.",
     "not refused": "Some inputs have no right answer. Say what makes this one impossible, test for"
     " it before any arithmetic, and raise the error yourself.",
     "type": "The type is part of the answer, since the caller goes on computing with it.",
@@ -36,11 +40,23 @@ ADVICE = {
     "shape": "Write the shape beside each line, with the sizes of this case, and find the first one"
     " that is not what you meant.",
     "not finite": "Infinity or NaN has grown on the way. Look for the exp of a large number, for a"
-    " sum that can be zero under a division, and for infinity minus infinity.",
+    " sum that can be zero under a division, for infinity minus infinity, and for zero times"
+    " infinity.",
     "values": "Type and shape are right, the numbers are not. Make an input of this kind that is"
     " small enough for paper, and compare line by line.",
+    "number": "The type is right, the number is not. Take sizes small enough for paper, and count"
+    " by hand.",
     "gradient": "What goes forward is right, what comes back is not. Look for a step that cuts the"
     " graph, and for a branch that makes NaN and is hidden afterwards.",
+}
+
+
+# what an error's own words give away about its cause
+REMARKS = {
+    "return_types.max": "A maximum along an axis comes as a pair, the largest values and where they"
+    " stand: take the values.",
+    "call numpy() on": "Stay in torch from the first line to the last: numpy knows nothing of"
+    " gradients, and to detach the tensor would cut them off.",
 }
 
 
@@ -100,7 +116,7 @@ def check(
     difference, label = differences[first], cases[first].label
     if all(answer.value is None and answer.fault is None for answer in answers):
         difference, label = Difference("nothing", "Nothing returned yet."), ""
-    hint = question.mistakes[mistake][1] if mistake else ADVICE[difference.kind]
+    hint = question.mistakes[mistake][1] if mistake else _advice(difference)
     return Verdict(
         0,
         question.points,
@@ -113,6 +129,14 @@ def check(
         label,
         len(failed),
     )
+
+
+def _advice(difference: Difference) -> str:
+    if difference.kind == "error":
+        for words, remark in REMARKS.items():
+            if words in difference.detail:
+                return remark
+    return ADVICE[difference.kind]
 
 
 def missing(question: Question, detail: str) -> Verdict:

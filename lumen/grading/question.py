@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import linecache
 import math
+import os.path
 import struct
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -75,10 +76,10 @@ class Question:
     name: str
     target: str
     points: int
-    cases: Callable[[int], Sequence[Case]]
-    reference: Callable
-    mistakes: Mapping[str, tuple[Callable, str]]
-    alternatives: Mapping[str, Callable]
+    cases: Callable[[int], Sequence[Case]] = field(repr=False)
+    reference: Callable = field(repr=False)
+    mistakes: Mapping[str, tuple[Callable, str]] = field(repr=False)
+    alternatives: Mapping[str, Callable] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,17 @@ class Foreign:
 
 @dataclass(frozen=True)
 class Fault:
-    """An exception: its type, the first line of its message, and the learner's own line."""
+    """An exception: its type, the first line of its message, and the learner's own line.
+
+    ``bases`` are the names of the types it is one of; ``phase`` is ``forward`` where the function
+    raised it, ``backward`` where the gradient did that was sent through what came back.
+    """
 
     kind: str
     message: str = ""
     line: str = ""
+    bases: tuple[str, ...] = ()
+    phase: str = "forward"
 
 
 @dataclass(frozen=True)
@@ -123,7 +130,8 @@ class Answer:
 class Difference:
     """How an answer differs: its kind, and types, shapes and places, but never a wanted value.
 
-    Kinds: nothing, changed, error, not refused, type, dtype, shape, not finite, values, gradient.
+    Kinds: nothing, changed, error, backward, wrong error, not refused, type, dtype, shape,
+    not finite, values, number, gradient.
     """
 
     kind: str
@@ -185,15 +193,15 @@ def run(function: Callable, case: Case) -> Answer:
         # clones: a function that writes into its inputs is told so, instead of failing on a leaf
         given = {name: _follow(leaf, case.upstream) for name, leaf in leaves.items()}
         args, kwargs = [given[name] for name in case.args], {k: given[k] for k in case.kwargs}
-        value, gradients, fault = None, {}, None
+        value, gradients, fault, phase = None, {}, None, "forward"
         try:
             output = function(*args, **kwargs)
-            value = pack(output)
+            value, phase = pack(output), "backward"
             gradients = _gradients(output, leaves, case.upstream)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            fault = _fault(error)
+            fault = _fault(error, phase)
     changed = tuple(
         name
         for name, before in zip(names, sent, strict=True)
@@ -229,37 +237,68 @@ def _gradients(output: Any, leaves: Mapping, upstream: torch.Tensor | None) -> d
     return {name: pack(gradient) for name, gradient in zip(wanted, found, strict=True)}
 
 
-def _fault(error: BaseException) -> Fault:
+def _fault(error: BaseException, phase: str) -> Fault:
     try:
         message = str.__str__(str(error))
     except Exception:
         message = ""
-    message = message.strip().partition("\n")[0][:LONGEST_MESSAGE]
-    # the first frame is run's own; the learner's line is the deepest one in the file run called
-    frames = [(f.f_code.co_filename, n) for f, n in traceback.walk_tb(error.__traceback__)][1:]
-    line = ""
-    if frames and frames[0][0] != __file__:
-        number = [n for file, n in frames if file == frames[0][0]][-1]
-        source = linecache.getline(frames[0][0], number).strip()
-        line = f"line {number}: {source}" if source else f"line {number}"
-    return Fault(type_name(error), message, line)
+    # torch puts a long "Hint:" about its own debugging behind some messages
+    message = message.strip().partition("\n")[0].partition(" Hint:")[0][:LONGEST_MESSAGE]
+    types = type.__dict__["__mro__"].__get__(type(error))
+    bases = tuple(type.__dict__["__name__"].__get__(base) for base in types)
+    line = _own_lines(error) if phase == "forward" else ""
+    return Fault(type_name(error), message, line, bases, phase)
+
+
+def _own_lines(error: BaseException) -> str:
+    """The deepest line in the file that run called, and the one that it led to in another cell."""
+    # the first frame is run's own
+    frames = [(f.f_code, n) for f, n in traceback.walk_tb(error.__traceback__)][1:]
+    if not frames or frames[0][0].co_filename == __file__:
+        return ""
+    first = frames[0][0].co_filename
+    code, number = [frame for frame in frames if frame[0].co_filename == first][-1]
+    lines = [_line(code, number, "")]
+    code, number = [frame for frame in frames if _is_own(*frame, first)][-1]
+    if code.co_filename != first:
+        lines.append(_line(code, number, f" of {code.co_name}"))
+    return "\n".join(lines)
+
+
+def _is_own(code: Any, number: int, first: str) -> bool:
+    """Whether a line is the learner's: in the first file, or in a cell, which is no file at all."""
+    file = code.co_filename
+    return file == first or (not os.path.exists(file) and linecache.getline(file, number) != "")
+
+
+def _line(code: Any, number: int, where: str) -> str:
+    source = linecache.getline(code.co_filename, number).strip()
+    return f"line {number}{where}: {source}" if source else f"line {number}{where}"
 
 
 def compare(expected: Answer, got: Answer) -> Difference | None:
     """The judge's side: how the answer differs from the expected one, or None."""
     if set(got.changed) != set(expected.changed):
         return Difference("changed", f"{' and '.join(got.changed)} came back changed")
-    if expected.fault is None and got.fault is not None:
-        text = f"{got.fault.kind}: {got.fault.message}" if got.fault.message else got.fault.kind
-        return Difference("error", f"{text}\n{got.fault.line}" if got.fault.line else text)
-    if expected.fault is not None:
-        if got.fault is None:
-            return Difference("not refused", f"{expected.fault.kind} is wanted")
-        if got.fault.kind != expected.fault.kind:
-            detail = f"{got.fault.kind} was raised, {expected.fault.kind} is wanted"
-            return Difference("error", detail)
-        return None
-    return _differ(expected.value, got.value) or _gradients_differ(expected, got)
+    return (
+        _faults_differ(expected.fault, got.fault)
+        or _differ(expected.value, got.value)
+        or (None if got.fault else _gradients_differ(expected, got))
+    )
+
+
+def _faults_differ(expected: Fault | None, got: Fault | None) -> Difference | None:
+    if got is None:
+        return expected and Difference("not refused", f"{expected.kind} is wanted")
+    if expected is None or got.phase != expected.phase:
+        kind = "backward" if got.phase == "backward" else "error"
+        text = f"{got.kind}: {got.message}" if got.message else got.kind
+        return Difference(kind, f"{text}\n{got.line}" if got.line else text)
+    if expected.kind not in (got.kind, *got.bases):
+        return Difference("wrong error", f"{got.kind} was raised, {expected.kind} is wanted")
+    if expected.message and not got.message:
+        return Difference("wrong error", f"the {got.kind} says nothing")
+    return None
 
 
 def _differ(expected: Any, got: Any) -> Difference | None:
@@ -283,8 +322,12 @@ def _differ(expected: Any, got: Any) -> Difference | None:
         same = _close(expected, got, relative, least)
     else:
         same = got == expected
-    what = "number" if type(got) in (int, float) else "value"
-    return None if same else Difference("values", f"the {what} is wrong")
+    if same:
+        return None
+    if type(got) in (int, float) and (got > expected or got < expected):
+        size = "large" if got > expected else "small"
+        return Difference("number", f"the number is too {size}")
+    return Difference("values", "the value is wrong")
 
 
 def _arrays_differ(expected: Array, got: Array) -> Difference | None:
