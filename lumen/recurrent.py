@@ -207,7 +207,8 @@ class _Recurrent(nn.Module):
         """
         starts, lasts, read = self._starts(x, state), [], []
         for row, (layer, reverse) in enumerate(self._order()):
-            weights = [getattr(self, n) for n in self._names(layer, reverse)]
+            names = self._names(layer, reverse)
+            weights = [getattr(self, name) for name in names]
             start = [part[row] for part in starts]
             y, last = self._run(x, start, weights, reverse)
             read.append(y)
