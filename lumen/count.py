@@ -77,6 +77,61 @@ def norm_flops(d: int, *, rms: bool = False) -> int:
     return 4 * d if rms else 7 * d
 
 
+RECURRENT = {"rnn": 1, "gru": 3, "lstm": 4}  # products with the state
+
+
+def recurrent_params(
+    kind: str,
+    input_size: int,
+    hidden_size: int,
+    layers: int = 1,
+    directions: int = 1,
+    *,
+    biases: int = 2,
+) -> int:
+    """Count the weights of an RNN, an LSTM or a GRU.
+
+    ``k · H · (D + H + biases)``, k = 1, 4 or 3, for each layer and direction
+
+    A layer above the first reads directions · H numbers instead of D.
+    torch keeps two offsets for each product, textbooks one.
+
+    Example:
+        >>> recurrent_params("lstm", 512, 512)
+        2101248
+        >>> recurrent_params("lstm", 512, 512, biases=1)
+        2099200
+    """
+    sizes = input_size, hidden_size, layers, directions
+    rows, pairs = _recurrent(kind, *sizes)
+    (biases,) = _whole(biases=biases, least=0)
+    if biases > 2:
+        raise ValueError(f"biases wants 0, 1 or 2, got {biases}")
+    return sum(rows * (n_in + n_h + biases) for n_in, n_h in pairs)
+
+
+def recurrent_flops(
+    kind: str,
+    input_size: int,
+    hidden_size: int,
+    layers: int = 1,
+    directions: int = 1,
+) -> int:
+    """Count the FLOPs of an RNN, an LSTM or a GRU at one position.
+
+    ``2 · k · H · (D + H)``, for each layer and direction
+
+    What the gates do to single numbers, some 10 H, is left out.
+
+    Example:
+        >>> recurrent_flops("lstm", 512, 512)
+        4194304
+    """
+    sizes = input_size, hidden_size, layers, directions
+    rows, pairs = _recurrent(kind, *sizes)
+    return sum(2 * rows * (n_in + n_h) for n_in, n_h in pairs)
+
+
 def attention_params(
     d_model: int,
     n_heads: int,
@@ -326,3 +381,21 @@ def _widths(
         given = f"{h_kv} and {h}"
         raise ValueError(f"n_kv_heads must divide n_heads, got {given}")
     return d, h_kv * (d // h)
+
+
+def _recurrent(
+    kind: str,
+    input_size: int,
+    hidden_size: int,
+    layers: int,
+    directions: int,
+) -> tuple[int, list[tuple[int, int]]]:
+    """The rows of a matrix, and the widths of input and state of each run."""
+    if kind not in RECURRENT:
+        raise ValueError(f"kind wants one of {[*RECURRENT]}, got {kind!r}")
+    d, h = _whole(input_size=input_size, hidden_size=hidden_size)
+    layers, directions = _whole(layers=layers, directions=directions)
+    if directions > 2:
+        raise ValueError(f"directions wants 1 or 2, got {directions}")
+    widths = [d] + [directions * h] * (layers - 1)
+    return RECURRENT[kind] * h, [(n, h) for n in widths] * directions

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from lumen import activation, attention, dense, dropout, embedding, norm, position
+from lumen import activation, attention, dense, dropout, embedding, norm, position, recurrent
 from lumen.attention import KVCache, MultiHeadAttention
 from lumen.count import (
     Row,
@@ -26,11 +27,14 @@ from lumen.count import (
     norm_flops,
     norm_params,
     projection_flops,
+    recurrent_flops,
+    recurrent_params,
     score_bytes,
 )
 from lumen.dense import Linear
 from lumen.embedding import Embedding
 from lumen.norm import LayerNorm, RMSNorm
+from lumen.recurrent import GRU, LSTM, RNN
 
 # ---- counted against torch
 
@@ -71,6 +75,39 @@ def test_linear_flops_equal_the_products_that_torch_counts():
     with FlopCounterMode(display=False) as counter:
         Linear(7, 11)(torch.ones(3, 7))
     assert 3 * linear_flops(7, 11) == counter.get_total_flops()
+
+
+KINDS = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
+SHAPES = [(1, 1, 1, 1), (10, 20, 1, 1), (5, 7, 3, 1), (7, 5, 1, 2), (10, 20, 2, 2), (3, 4, 3, 2)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_recurrent_params_equal_the_modules(kind, shape):
+    wanted = recurrent_params(kind, *shape)
+    *sizes, directions = shape
+    ours = KINDS[kind](*sizes, directions == 2)
+    theirs = getattr(nn, kind.upper())(*sizes, bidirectional=directions == 2)
+    bare = getattr(nn, kind.upper())(*sizes, bidirectional=directions == 2, bias=False)
+    assert count(ours).total == count(theirs).total == wanted
+    assert count(bare).total == recurrent_params(kind, *shape, biases=0)
+    assert 2 * recurrent_params(kind, *shape, biases=1) == wanted + count(bare).total
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_recurrent_flops_equal_the_products_that_torch_counts(kind, shape):
+    *sizes, directions = shape
+    layer = KINDS[kind](*sizes, directions == 2)
+    with FlopCounterMode(display=False) as counter:
+        layer(torch.ones(3, 5, shape[0]))
+    assert 3 * 5 * recurrent_flops(kind, *shape) == counter.get_total_flops()
+
+
+def test_where_the_reset_stands_costs_nothing():
+    with FlopCounterMode(display=False) as counter:
+        GRU(3, 4, reset_after=False)(torch.ones(1, 6, 3))
+    assert 6 * recurrent_flops("gru", 3, 4) == counter.get_total_flops()
 
 
 @pytest.mark.parametrize(
@@ -147,6 +184,32 @@ def test_doubling_a_width_does_not_quadruple_the_work():
         return sum(linear_flops(a, b) for a, b in zip(widths, widths[1:], strict=False))
 
     assert flops(784, 256, 256, 10) / flops(784, 128, 128, 10) == pytest.approx(2.28, abs=0.005)
+
+
+def test_one_offset_or_two():
+    # errata_004, E25; facts_004, section 6: a textbook counts one, torch keeps two
+    one = {kind: recurrent_params(kind, 512, 512, biases=1) for kind in KINDS}
+    two = {kind: recurrent_params(kind, 512, 512) for kind in KINDS}
+    assert one == {"rnn": 524_800, "lstm": 2_099_200, "gru": 1_574_400}
+    assert two == {"rnn": 525_312, "lstm": 2_101_248, "gru": 1_575_936}
+    assert 4 * one["gru"] == 3 * one["lstm"] and 4 * two["gru"] == 3 * two["lstm"]
+
+
+def test_counts_that_learners_asked_for():
+    # pytorch/pytorch#36905, #95056, #15843, #750; discuss.pytorch.org, "Why LSTM has two bias
+    # parameters" and "LSTMCell bias question"; forums.developer.nvidia.com/t/296765
+    assert recurrent_params("lstm", 10, 20) == 4 * (10 * 20 + 20 * 20 + 2 * 20) == 2_560
+    assert recurrent_params("lstm", 10, 20, biases=1) == 2_480
+    assert recurrent_params("rnn", 10, 20) == 640
+    assert recurrent_params("gru", 10, 20) == 1_920
+    assert recurrent_params("lstm", 10, 20, layers=2, directions=2) == 15_040
+    # stats.stackexchange.com/q/458685: Keras, with the reset after the product or before it
+    assert recurrent_params("gru", 32, 32) == 6_336
+    assert recurrent_params("gru", 13, 20) == 2_100
+    assert recurrent_params("gru", 13, 20, biases=1) == 2_040
+    # pytorch/pytorch#99531
+    assert recurrent_params("gru", 5, 7) == 294
+    assert recurrent_params("gru", 5, 7, biases=1) == 273
 
 
 def test_grouped_heads_of_llama_3_70b():
@@ -240,12 +303,15 @@ def test_count_needs_neither_torch_nor_numpy():
 
 # ---- refusals
 
+RECURRENT = {"input_size": 3, "hidden_size": 4, "layers": 2, "directions": 2}
 COUNTS = {
     linear_params: {"n_in": 3, "n_out": 4},
     linear_flops: {"n_in": 3, "n_out": 4},
     embedding_params: {"n_rows": 3, "d": 4},
     norm_params: {"d": 4},
     norm_flops: {"d": 4},
+    partial(recurrent_params, "gru"): RECURRENT | {"biases": 1},
+    partial(recurrent_flops, "gru"): RECURRENT,
     attention_params: {"d_model": 8, "n_heads": 4, "n_kv_heads": 2},
     projection_flops: {"tokens": 3, "d_model": 8, "n_heads": 4, "n_kv_heads": 2, "keys": 5},
     mixing_flops: {"tokens": 3, "d_model": 8, "keys": 5},
@@ -267,7 +333,7 @@ COUNTS = {
     ("function", "name"), [(function, name) for function, sizes in COUNTS.items() for name in sizes]
 )
 def test_refuses_what_is_no_whole_number(function, name, bad):
-    least = 0 if name in ("tokens", "keys") else 1
+    least = 0 if name in ("tokens", "keys", "biases") else 1
     with pytest.raises(ValueError, match=f"{name} wants a whole number ≥ {least}, got {bad!r}"):
         function(**COUNTS[function] | {name: bad})
 
@@ -289,6 +355,20 @@ def test_refuses_heads_that_do_not_divide(function):
         function(**COUNTS[function] | {"n_heads": 3})
     with pytest.raises(ValueError, match="n_kv_heads must divide n_heads, got 3 and 4"):
         function(**COUNTS[function] | {"n_kv_heads": 3})
+
+
+@pytest.mark.parametrize("function", [recurrent_params, recurrent_flops])
+def test_refuses_kinds_and_directions_that_there_are_not(function):
+    wanted = r"kind wants one of \['rnn', 'gru', 'lstm'\], got 'LSTM'"
+    with pytest.raises(ValueError, match=wanted):
+        function("LSTM", 3, 4)
+    with pytest.raises(ValueError, match="directions wants 1 or 2, got 3"):
+        function("lstm", 3, 4, directions=3)
+
+
+def test_refuses_a_third_offset():
+    with pytest.raises(ValueError, match="biases wants 0, 1 or 2, got 3"):
+        recurrent_params("lstm", 3, 4, biases=3)
 
 
 def test_count_refuses_what_has_no_parameters():
@@ -313,6 +393,7 @@ def formula(thing, section, **sizes):
 
 
 SIZES = {"d_model": 24, "n_heads": 6, "n_kv_heads": 2}
+RUN = {"input_size": 5, "hidden_size": 7}
 WIDTHS = {"d_model": 24, "d_kv": 8, "S": 11}
 
 
@@ -327,6 +408,9 @@ def test_weights_of_the_docstrings():
         (position.LearnedPositions(5, 7), {"n_positions": 5, "d": 7}, embedding_params(5, 7)),
         (LayerNorm(7), {"d": 7}, norm_params(7)),
         (RMSNorm(7), {"d": 7}, norm_params(7, rms=True)),
+        (RNN(**RUN), RUN, recurrent_params("rnn", **RUN)),
+        (LSTM(**RUN), RUN, recurrent_params("lstm", **RUN)),
+        (GRU(**RUN), RUN, recurrent_params("gru", **RUN)),
         (dropout.Dropout(0.1), {}, 0),
         (MultiHeadAttention(**SIZES), WIDTHS, attention_params(**SIZES)),
     ]
@@ -341,6 +425,9 @@ def test_costs_of_the_docstrings():
         (position.LearnedPositions, {}, 0),
         (norm.LayerNorm, {"d": 7}, norm_flops(7)),
         (norm.RMSNorm, {"d": 7}, norm_flops(7, rms=True)),
+        (RNN, RUN, recurrent_flops("rnn", **RUN)),
+        (LSTM, RUN, recurrent_flops("lstm", **RUN)),
+        (GRU, RUN, recurrent_flops("gru", **RUN)),
         (attention.attention, {"S": 11, "d_k": 24}, mixing_flops(1, 24, keys=11)),
         (
             MultiHeadAttention,
@@ -354,12 +441,13 @@ def test_costs_of_the_docstrings():
 
 def test_every_layer_with_a_formula_is_compared():
     """A layer added later has to join the two tests above."""
-    modules = (activation, attention, dense, dropout, embedding, norm, position)
+    modules = (activation, attention, dense, dropout, embedding, norm, position, recurrent)
     layers = {
         thing.__name__
         for module in modules
         for thing in vars(module).values()
         if isinstance(thing, type) and issubclass(thing, nn.Module) and thing is not nn.Module
     }
-    compared = "Dropout Embedding LayerNorm LearnedPositions Linear MultiHeadAttention RMSNorm"
-    assert layers == set(compared.split())
+    layers -= {"_Recurrent"}  # no layer, but what three of them share
+    compared = "Dropout Embedding GRU LSTM LayerNorm LearnedPositions Linear MultiHeadAttention "
+    assert layers == set((compared + "RMSNorm RNN").split())

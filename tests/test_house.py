@@ -374,6 +374,7 @@ def test_examples_run(path):
     assert runner.tries > 0 or path not in COUNTED_FILES
 
 
+RECURRENT = "input_size, hidden_size, num_layers=1, bidirectional=False"
 API = {
     ("dense", "Linear"): "in_features, out_features, bias=True",
     ("activation", "relu"): "x",
@@ -390,6 +391,14 @@ API = {
     ("norm", "LayerNorm"): "d, eps=1e-5",
     ("norm", "RMSNorm"): "d, eps=1e-6",
     ("dropout", "Dropout"): "p",
+    ("recurrent", "rnn_step"): "a, h, weight",
+    ("recurrent", "lstm_step"): "a, state, weight",
+    ("recurrent", "gru_step"): "a, h, weight, bias, reset_after=True",
+    ("recurrent", "unroll"): "step, a, state, reverse=False",
+    ("recurrent", "RNN"): RECURRENT,
+    ("recurrent", "LSTM"): RECURRENT,
+    ("recurrent", "GRU"): f"{RECURRENT}, *, reset_after=True",
+    ("recurrent", "LSTM.forward"): "self, x, state=None",
     ("attention", "attention"): "q, k, v, *, mask=None, causal=False, return_weights=False",
     ("attention", "MultiHeadAttention"): (
         "d_model, n_heads, *, n_kv_heads=None, bias=True, dropout=0.0, rope=None, rope_base=1e4"
@@ -400,6 +409,10 @@ API = {
     ("attention", "KVCache"): "",
     ("attention", "KVCache.append"): "self, k, v",
     ("count", "count"): "module",
+    ("count", "recurrent_params"): (
+        "kind, input_size, hidden_size, layers=1, directions=1, *, biases=2"
+    ),
+    ("count", "recurrent_flops"): "kind, input_size, hidden_size, layers=1, directions=1",
     ("count", "kv_cache_bytes"): "tokens, *, layers, n_kv_heads, d_head",
 }
 
