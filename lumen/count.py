@@ -52,7 +52,7 @@ def embedding_params(n_rows: int, d: int) -> int:
 
 
 def norm_params(d: int, *, rms: bool = False) -> int:
-    """Count the weights of a LayerNorm, or of an RMSNorm.
+    """Count the weights of a LayerNorm or BatchNorm, or of an RMSNorm.
 
     ``2 · d``, or ``d``
 
@@ -75,6 +75,19 @@ def norm_flops(d: int, *, rms: bool = False) -> int:
     """
     (d,) = _whole(d=d)
     return 4 * d if rms else 7 * d
+
+
+def batch_norm_flops(d: int, *, training: bool = True) -> int:
+    """Count the FLOPs of a BatchNorm of d channels at one position.
+
+    ``6 · d``, or ``3 · d`` in eval, where the statistics are constants
+
+    Example:
+        >>> batch_norm_flops(64), batch_norm_flops(64, training=False)
+        (384, 192)
+    """
+    (d,) = _whole(d=d)
+    return 6 * d if training else 3 * d
 
 
 def attention_params(

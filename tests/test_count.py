@@ -11,12 +11,13 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from lumen import activation, attention, dense, dropout, embedding, norm, position
+from lumen import activation, attention, dense, dropout, embedding, norm, position, residual
 from lumen.attention import KVCache, MultiHeadAttention
 from lumen.count import (
     Row,
     attention_flops,
     attention_params,
+    batch_norm_flops,
     count,
     embedding_params,
     kv_cache_bytes,
@@ -30,7 +31,7 @@ from lumen.count import (
 )
 from lumen.dense import Linear
 from lumen.embedding import Embedding
-from lumen.norm import LayerNorm, RMSNorm
+from lumen.norm import BatchNorm1d, BatchNorm2d, LayerNorm, RMSNorm
 
 # ---- counted against torch
 
@@ -246,6 +247,7 @@ COUNTS = {
     embedding_params: {"n_rows": 3, "d": 4},
     norm_params: {"d": 4},
     norm_flops: {"d": 4},
+    batch_norm_flops: {"d": 4},
     attention_params: {"d_model": 8, "n_heads": 4, "n_kv_heads": 2},
     projection_flops: {"tokens": 3, "d_model": 8, "n_heads": 4, "n_kv_heads": 2, "keys": 5},
     mixing_flops: {"tokens": 3, "d_model": 8, "keys": 5},
@@ -327,7 +329,10 @@ def test_weights_of_the_docstrings():
         (position.LearnedPositions(5, 7), {"n_positions": 5, "d": 7}, embedding_params(5, 7)),
         (LayerNorm(7), {"d": 7}, norm_params(7)),
         (RMSNorm(7), {"d": 7}, norm_params(7, rms=True)),
+        (BatchNorm1d(7), {"num_features": 7}, norm_params(7)),
+        (BatchNorm2d(7), {"num_features": 7}, norm_params(7)),
         (dropout.Dropout(0.1), {}, 0),
+        (residual.Residual(torch.tanh), {}, 0),
         (MultiHeadAttention(**SIZES), WIDTHS, attention_params(**SIZES)),
     ]
     for layer, sizes, wanted in layers:
@@ -341,6 +346,8 @@ def test_costs_of_the_docstrings():
         (position.LearnedPositions, {}, 0),
         (norm.LayerNorm, {"d": 7}, norm_flops(7)),
         (norm.RMSNorm, {"d": 7}, norm_flops(7, rms=True)),
+        (norm.BatchNorm1d, {"num_features": 7}, batch_norm_flops(7)),
+        (norm.BatchNorm2d, {"num_features": 7}, batch_norm_flops(7)),
         (attention.attention, {"S": 11, "d_k": 24}, mixing_flops(1, 24, keys=11)),
         (
             MultiHeadAttention,
@@ -354,12 +361,13 @@ def test_costs_of_the_docstrings():
 
 def test_every_layer_with_a_formula_is_compared():
     """A layer added later has to join the two tests above."""
-    modules = (activation, attention, dense, dropout, embedding, norm, position)
+    modules = (activation, attention, dense, dropout, embedding, norm, position, residual)
     layers = {
         thing.__name__
         for module in modules
         for thing in vars(module).values()
         if isinstance(thing, type) and issubclass(thing, nn.Module) and thing is not nn.Module
     }
-    compared = "Dropout Embedding LayerNorm LearnedPositions Linear MultiHeadAttention RMSNorm"
-    assert layers == set(compared.split())
+    compared = "BatchNorm1d BatchNorm2d Dropout Embedding LayerNorm LearnedPositions Linear "
+    compared += "MultiHeadAttention RMSNorm Residual"
+    assert {name for name in layers if name[0] != "_"} == set(compared.split())

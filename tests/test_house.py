@@ -389,6 +389,9 @@ API = {
     ("position", "rope"): "x, positions, *, base=10000.0, layout='halves'",
     ("norm", "LayerNorm"): "d, eps=1e-5",
     ("norm", "RMSNorm"): "d, eps=1e-6",
+    ("norm", "BatchNorm1d"): "num_features, eps=1e-5, momentum=0.1",
+    ("norm", "BatchNorm2d"): "num_features, eps=1e-5, momentum=0.1",
+    ("residual", "Residual"): "f",
     ("dropout", "Dropout"): "p",
     ("attention", "attention"): "q, k, v, *, mask=None, causal=False, return_weights=False",
     ("attention", "MultiHeadAttention"): (
