@@ -195,6 +195,7 @@ def signature_faults(thing, contract):
     defaults = dict(zip(reversed(names), reversed(wanted.defaults), strict=False))
     options = dict(zip((a.arg for a in wanted.kwonlyargs), wanted.kw_defaults, strict=True))
     given = inspect.signature(thing).parameters
+    known = vars(sys.modules[thing.__module__])
     positional = [p.name for p in given.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     faults = []
     if positional[: len(names)] != names:
@@ -202,7 +203,7 @@ def signature_faults(thing, contract):
     for name, default in (defaults | options).items():
         if name not in given:
             faults.append(f"it does not take {name}")
-        elif default is not None and given[name].default != eval(ast.unparse(default), {**vars(F)}):
+        elif default is not None and given[name].default != eval(ast.unparse(default), {**known}):
             faults.append(f"{name} is {given[name].default!r} by default")
     for name in options:
         if name in given and given[name].kind is not inspect.Parameter.KEYWORD_ONLY:
@@ -402,6 +403,15 @@ API = {
     ),
     ("attention", "KVCache"): "",
     ("attention", "KVCache.append"): "self, k, v",
+    ("block", "MLP"): "d_model, d_ff=None, dropout=0.0",
+    ("block", "SwiGLU"): "d_model, d_ff=None, dropout=0.0",
+    ("block", "TransformerBlock"): (
+        "d_model, n_heads, d_ff=None, dropout=0.0, *, norm_first=True, norm=LayerNorm, mlp=MLP, "
+        "n_kv_heads=None"
+    ),
+    ("block", "TransformerBlock.forward"): (
+        "self, x, *, mask=None, causal=False, cache=None, positions=None"
+    ),
     ("count", "count"): "module",
     ("count", "kv_cache_bytes"): "tokens, *, layers, n_kv_heads, d_head",
 }
