@@ -403,6 +403,7 @@ API = {
     ),
     ("attention", "KVCache"): "",
     ("attention", "KVCache.append"): "self, k, v",
+    ("init", "gpt2_init_"): "model, n_layers",
     ("block", "MLP"): "d_model, d_ff=None, dropout=0.0",
     ("block", "SwiGLU"): "d_model, d_ff=None, dropout=0.0",
     ("block", "TransformerBlock"): (
