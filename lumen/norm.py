@@ -69,63 +69,47 @@ def rms_norm(
     return y if weight is None else y * weight
 
 
-def channel_moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Measure each channel: its mean and its variance over all else.
-
-    ``μ = mean(x)``, ``σ² = mean((x − μ)²)``, over every axis but axis 1
-
-    The variance is biased: divided by the n numbers seen, not by n − 1.
-
-    Args:
-        x: the examples; axis 1 holds the channels.
-
-    Shape:
-        x (B, C, ...) → two of (C)
-
-    Example:
-        >>> channel_moments(torch.tensor([[1.0], [2.0], [3.0], [4.0]]))
-        (tensor([2.5000]), tensor([1.2500]))
-    """
-    rows = x.movedim(1, -1)  # (B, C, ...) → (B, ..., C)
-    axes = tuple(range(x.ndim - 1))
-    mean = rows.mean(axes)
-    return mean, (rows - mean).square().mean(axes)
-
-
 def batch_norm(
     x: Tensor,
-    mean: Tensor,
-    variance: Tensor,
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: float = 1e-5,
-) -> Tensor:
-    """Bring each channel to one scale by a given mean and variance.
+    *,
+    moments: tuple[Tensor, Tensor] | None = None,
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Bring each channel to one scale, and say by which mean and variance.
 
     ``y = (x − μ) / √(σ² + eps) ⊙ weight + bias``
 
+    μ and σ² are taken over every axis but axis 1. The variance is biased:
+    divided by the n numbers seen, not by n − 1.
+
     Args:
         x: the examples; axis 1 holds the channels.
-        mean: μ of each channel: the batch's own, or a constant.
-        variance: σ² of each channel, likewise.
         weight: the gain of each channel, or None.
         bias: the offset of each channel, or None.
         eps: added to the variance, inside the root.
+        moments: μ and σ² to use in place of those of x.
 
     Shape:
-        x (B, C, ...), all others (C) → (B, C, ...)
+        x (B, C, ...), all others (C) → (B, C, ...) and two of (C)
 
     Example:
-        >>> x = torch.tensor([[1.0], [3.0]])
-        >>> batch_norm(x, *channel_moments(x))
-        tensor([[-1.0000],
-                [ 1.0000]])
+        >>> batch_norm(torch.tensor([[1.0], [3.0]]))[0].flatten()
+        tensor([-1.0000,  1.0000])
+        >>> batch_norm(torch.tensor([[1.0], [3.0]]))[1]
+        (tensor([2.]), tensor([1.]))
     """
+    axes = [0, *range(2, x.ndim)]
+    mean, variance = moments or (x.mean(axes), None)
+    centred = x - _per_channel(mean, x)
+    if variance is None:
+        variance = centred.square().mean(axes)
     scale = torch.rsqrt(variance + eps)
     scale = scale if weight is None else scale * weight
-    y = (x.movedim(1, -1) - mean) * scale  # (B, C, ...) → (B, ..., C)
-    y = y if bias is None else y + bias
-    return y.movedim(-1, 1)
+    y = centred * _per_channel(scale, x)
+    y = y if bias is None else y + _per_channel(bias, x)
+    return y, (mean, variance)
 
 
 class LayerNorm(nn.Module):
@@ -262,13 +246,17 @@ class _BatchNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         self._check(x)
+        known = (self.running_mean, self.running_var)
+        y, seen = batch_norm(
+            x,
+            self.weight,
+            self.bias,
+            self.eps,
+            moments=None if self.training else known,
+        )
         if self.training:
-            mean, variance = channel_moments(x)
-            self._remember(mean, variance, x.numel() // len(mean))
-        else:
-            mean, variance = self.running_mean, self.running_var
-        gain, offset = self.weight, self.bias
-        return batch_norm(x, mean, variance, gain, offset, self.eps)
+            self._remember(*seen, x.numel() // x.shape[1])
+        return y
 
     def extra_repr(self) -> str:
         size = f"{len(self.weight)}, eps={self.eps}"
@@ -394,6 +382,11 @@ class BatchNorm2d(_BatchNorm):
     """
 
     shapes = ("(B, C, H, W)",)
+
+
+def _per_channel(numbers: Tensor, x: Tensor) -> Tensor:
+    # (C) → (C, 1, ...), so that it meets axis 1 of x
+    return numbers.reshape(-1, *[1] * (x.ndim - 2))
 
 
 def _check_sizes(layer: str, d: int, eps: float) -> None:

@@ -80,7 +80,7 @@ def test_swiglu_equals_the_mlp_of_llama():
     transformers = pytest.importorskip("transformers")
     from transformers.models.llama.modeling_llama import LlamaMLP
 
-    config = transformers.LlamaConfig(hidden_size=12, intermediate_size=20)
+    config = transformers.LlamaConfig(hidden_size=12, intermediate_size=20, num_attention_heads=3)
     theirs, ours = LlamaMLP(config).double(), SwiGLU(12, 20).double()
     names = {"w_gate": "gate_proj", "w_up": "up_proj", "w_down": "down_proj"}
     state = theirs.state_dict()

@@ -18,7 +18,6 @@ from lumen.norm import (
     LayerNorm,
     RMSNorm,
     batch_norm,
-    channel_moments,
     layer_norm,
     rms_norm,
 )
@@ -264,6 +263,20 @@ def test_momentum_weighs_the_new_batch_as_in_torch(name, momentum):
     equals_torch(BATCH[name], 4, 3, *PLACES[name][-1], momentum=momentum)
 
 
+def test_the_function_takes_the_moments_it_is_given_or_tells_those_of_the_batch():
+    x, gain, offset = normal(5, 3, 2), normal(3, seed=1), normal(3, seed=2)
+    mean, variance = normal(3, seed=3), normal(3, seed=4).exp()
+    y, told = batch_norm(x, gain, offset, 1e-2, moments=(mean, variance))
+    wanted = nn.functional.batch_norm(x, mean, variance, gain, offset, eps=1e-2)
+    assert_close(y, wanted, rtol=0, atol=1e-12)
+    assert told[0] is mean and told[1] is variance
+    y, (mean, variance) = batch_norm(x)
+    wanted = nn.functional.batch_norm(x, None, None, training=True)
+    assert_close(y, wanted, rtol=0, atol=1e-12)
+    assert_close(mean, x.mean((0, 2)))
+    assert_close(variance, x.var((0, 2), correction=0))
+
+
 def test_momentum_is_the_share_of_the_new_batch():
     layer = BatchNorm1d(1, momentum=0.1)
     layer(torch.tensor([[10.0], [20.0]]))
@@ -299,7 +312,7 @@ def test_biased_in_use_and_unbiased_in_memory():
     assert_close(y.flatten()[-1].item(), 1.5 / math.sqrt(1.25))
     assert layer.running_var.item() == pytest.approx(5 / 3)
     column = torch.tensor([-1.0, 3, 6, 4, 0, 6]).double()[:, None]
-    _, variance = channel_moments(column)
+    _, (_, variance) = batch_norm(column)
     assert variance.item() == pytest.approx(44 / 6)
     layer(column)
     assert layer.running_var.item() == pytest.approx(8.8)
@@ -309,7 +322,7 @@ def test_biased_in_use_and_unbiased_in_memory():
 def test_bessel_in_use_would_be_seen(n, gap):
     # karpathy/nn-zero-to-hero#44
     x = normal(n, 100)
-    right = batch_norm(x, *channel_moments(x), eps=0.0)
+    right, _ = batch_norm(x, eps=0.0)
     wrong = (x - x.mean(0)) / x.std(0)
     assert_close(wrong, right * math.sqrt((n - 1) / n))
     assert (wrong - right).abs().max().item() > gap / 2
@@ -320,7 +333,7 @@ def test_the_24_numbers():
     x = torch.tensor(
         [[[4, 1, -1, 4], [1, 0, 3, 0], [3, 0, 6, 3]], [[2, 2, 4, 0], [0, 3, 0, 1], [2, 0, 6, 4]]]
     ).double()
-    mean, variance = channel_moments(x.transpose(1, 2))
+    _, (mean, variance) = batch_norm(x.transpose(1, 2))
     assert_close(mean, torch.tensor([2.0, 1, 3, 2]).double())
     spread = torch.tensor([1.29, 1.15, 2.71, 1.73]).double()
     assert_close(variance.sqrt(), spread, rtol=0, atol=5e-3)
