@@ -12,18 +12,35 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from lumen import activation, attention, dense, dropout, embedding, norm, position, recurrent
+from lumen import (
+    activation,
+    attention,
+    block,
+    dense,
+    dropout,
+    embedding,
+    norm,
+    position,
+    recurrent,
+    residual,
+)
 from lumen.attention import KVCache, MultiHeadAttention
+from lumen.block import MLP, SwiGLU, TransformerBlock
 from lumen.count import (
     Row,
     attention_flops,
     attention_params,
+    batch_norm_flops,
+    block_flops,
+    block_params,
     count,
     embedding_params,
     kv_cache_bytes,
     linear_flops,
     linear_params,
     mixing_flops,
+    mlp_flops,
+    mlp_params,
     norm_flops,
     norm_params,
     projection_flops,
@@ -33,7 +50,7 @@ from lumen.count import (
 )
 from lumen.dense import Linear
 from lumen.embedding import Embedding
-from lumen.norm import LayerNorm, RMSNorm
+from lumen.norm import BatchNorm1d, BatchNorm2d, LayerNorm, RMSNorm
 from lumen.recurrent import GRU, LSTM, RNN
 
 # ---- counted against torch
@@ -69,6 +86,73 @@ def test_flops_of_one_cached_step_equal_the_products_that_torch_counts():
     with FlopCounterMode(display=False) as counter:
         layer(torch.ones(1, 1, 16), cache=cache)
     assert projection_flops(1, 16, 4) + mixing_flops(1, 16, keys=10) == counter.get_total_flops()
+
+
+BLOCKS = [
+    {},
+    {"d_ff": 20},
+    {"n_kv_heads": 2},
+    {"n_kv_heads": 1, "bias": False, "gated": True, "rms": True},
+    {"gated": True, "d_ff": 7, "rms": True},
+]
+
+
+def built(options):
+    """The block that options of block_params speak of."""
+    options = dict(options)
+    gated, rms, bias = (options.pop(name, None) for name in ("gated", "rms", "bias"))
+    bias = True if bias is None else bias
+    parts = {"norm": RMSNorm if rms else LayerNorm, "mlp": SwiGLU if gated else MLP}
+    return TransformerBlock(16, 4, bias=bias, **parts, **options)
+
+
+@pytest.mark.parametrize("options", BLOCKS)
+def test_block_params_equal_the_module(options):
+    assert block_params(16, 4, **options) == count(built(options)).total
+
+
+@pytest.mark.parametrize("options", BLOCKS)
+def test_block_flops_equal_the_products_that_torch_counts(options):
+    with FlopCounterMode(display=False) as counter:
+        built(options)(torch.ones(1, 5, 16))
+    sizes = {name: v for name, v in options.items() if name not in ("bias", "rms")}
+    assert block_flops(5, 16, 4, **sizes) == counter.get_total_flops()
+
+
+@pytest.mark.parametrize("options", [{}, {"d_ff": 7}, {"bias": False}])
+def test_mlp_params_equal_the_module(options):
+    assert mlp_params(6, **options) == count(MLP(6, **options)).total
+    sizes = {name: v for name, v in options.items() if name != "bias"}
+    assert mlp_params(6, gated=True, **sizes) == count(SwiGLU(6, **sizes)).total
+
+
+def test_a_block_holds_12d2_and_13d():
+    # facts_000_003, sections 8, 14 and 16; numbers of BERT-base and of GPT-2 small
+    for d in (64, 768, 1024):
+        assert block_params(d, d // 64) == 12 * d**2 + 13 * d
+    assert block_params(64, 8) == 49_984 and block_params(768, 12) == 7_087_872
+    assert attention_params(768, 12, bias=False) == 2_359_296
+    assert mlp_params(768, bias=False) == 4_718_592
+    assert mlp_params(768) / block_params(768, 12) == pytest.approx(0.6663, abs=5e-5)
+    assert mlp_params(1024) / block_params(1024, 16) == pytest.approx(0.6664, abs=5e-5)
+
+
+def test_gates_keep_the_weights_only_before_rounding():
+    # errata_004, E66: 11,008 is 8/3 of 4,096 rounded up to a multiple of 256
+    rounded, plain = mlp_params(4096, 11_008, gated=True), mlp_params(4096, bias=False)
+    assert (rounded, plain) == (135_266_304, 134_217_728)
+    assert rounded / plain == pytest.approx(1.0078, abs=5e-5)
+    assert mlp_params(4096, gated=True) == 3 * 4096 * 10_923
+
+
+def test_two_thirds_of_a_block_is_no_law():
+    # errata_000_003, 45: Llama-3-70B has 10.5 d² of 12.75 d² in its MLP
+    d = 8192
+    mlp = mlp_params(d, 28_672, gated=True)
+    whole = block_params(d, 64, 28_672, n_kv_heads=8, bias=False, rms=True, gated=True)
+    assert mlp == 21 * d**2 // 2 and whole == 51 * d**2 // 4 + 2 * d
+    assert mlp / whole == pytest.approx(0.82, abs=5e-3)
+    assert block_params(4096, 32, n_kv_heads=8) < 12 * 4096**2  # errata_004, E75
 
 
 def test_linear_flops_equal_the_products_that_torch_counts():
@@ -312,10 +396,22 @@ COUNTS = {
     norm_flops: {"d": 4},
     partial(recurrent_params, "gru"): RECURRENT | {"biases": 1},
     partial(recurrent_flops, "gru"): RECURRENT,
+    batch_norm_flops: {"d": 4},
     attention_params: {"d_model": 8, "n_heads": 4, "n_kv_heads": 2},
     projection_flops: {"tokens": 3, "d_model": 8, "n_heads": 4, "n_kv_heads": 2, "keys": 5},
     mixing_flops: {"tokens": 3, "d_model": 8, "keys": 5},
     attention_flops: {"tokens": 3, "d_model": 8, "n_heads": 4, "n_kv_heads": 2, "keys": 5},
+    mlp_params: {"d_model": 8, "d_ff": 6},
+    mlp_flops: {"d_model": 8, "d_ff": 6},
+    block_params: {"d_model": 8, "n_heads": 4, "d_ff": 6, "n_kv_heads": 2},
+    block_flops: {
+        "tokens": 3,
+        "d_model": 8,
+        "n_heads": 4,
+        "d_ff": 6,
+        "n_kv_heads": 2,
+        "keys": 5,
+    },
     score_bytes: {"tokens": 3, "n_heads": 4, "keys": 5, "batch": 2, "bytes_per_value": 2},
     kv_cache_bytes: {
         "tokens": 3,
@@ -349,7 +445,9 @@ def test_integers_do_not_overflow():
     assert linear_params(np.int32(2**30), np.int32(2**30), bias=False) == 2**60
 
 
-@pytest.mark.parametrize("function", [attention_params, projection_flops, attention_flops])
+@pytest.mark.parametrize(
+    "function", [attention_params, projection_flops, attention_flops, block_params, block_flops]
+)
 def test_refuses_heads_that_do_not_divide(function):
     with pytest.raises(ValueError, match="n_heads must divide d_model, got 3 and 8"):
         function(**COUNTS[function] | {"n_heads": 3})
@@ -411,7 +509,13 @@ def test_weights_of_the_docstrings():
         (RNN(**RUN), RUN, recurrent_params("rnn", **RUN)),
         (LSTM(**RUN), RUN, recurrent_params("lstm", **RUN)),
         (GRU(**RUN), RUN, recurrent_params("gru", **RUN)),
+        (BatchNorm1d(7), {"num_features": 7}, norm_params(7)),
+        (BatchNorm2d(7), {"num_features": 7}, norm_params(7)),
         (dropout.Dropout(0.1), {}, 0),
+        (residual.Residual(torch.tanh), {}, 0),
+        (MLP(6, 10), {"d_model": 6, "d_ff": 10}, mlp_params(6, 10)),
+        (SwiGLU(6, 10), {"d_model": 6, "d_ff": 10}, mlp_params(6, 10, gated=True)),
+        (TransformerBlock(24, 6), {"d_model": 24}, block_params(24, 6)),
         (MultiHeadAttention(**SIZES), WIDTHS, attention_params(**SIZES)),
     ]
     for layer, sizes, wanted in layers:
@@ -428,11 +532,20 @@ def test_costs_of_the_docstrings():
         (RNN, RUN, recurrent_flops("rnn", **RUN)),
         (LSTM, RUN, recurrent_flops("lstm", **RUN)),
         (GRU, RUN, recurrent_flops("gru", **RUN)),
+        (norm.BatchNorm1d, {"num_features": 7}, batch_norm_flops(7)),
+        (norm.BatchNorm2d, {"num_features": 7}, batch_norm_flops(7)),
         (attention.attention, {"S": 11, "d_k": 24}, mixing_flops(1, 24, keys=11)),
         (
             MultiHeadAttention,
             WIDTHS,
             projection_flops(1, **SIZES) + mixing_flops(1, 24, keys=11),
+        ),
+        (block.MLP, {"d_model": 6, "d_ff": 10}, mlp_flops(6, 10)),
+        (block.SwiGLU, {"d_model": 6, "d_ff": 10}, mlp_flops(6, 10, gated=True)),
+        (
+            block.TransformerBlock,
+            {"d_model": 24, "S": 11},
+            block_flops(1, 24, 6) + mixing_flops(1, 24, keys=11) - mixing_flops(1, 24),
         ),
     ]
     for thing, sizes, wanted in costs:
@@ -441,13 +554,24 @@ def test_costs_of_the_docstrings():
 
 def test_every_layer_with_a_formula_is_compared():
     """A layer added later has to join the two tests above."""
-    modules = (activation, attention, dense, dropout, embedding, norm, position, recurrent)
+    modules = (
+        activation,
+        attention,
+        block,
+        dense,
+        dropout,
+        embedding,
+        norm,
+        position,
+        recurrent,
+        residual,
+    )
     layers = {
         thing.__name__
         for module in modules
         for thing in vars(module).values()
         if isinstance(thing, type) and issubclass(thing, nn.Module) and thing is not nn.Module
     }
-    layers -= {"_Recurrent"}  # no layer, but what three of them share
-    compared = "Dropout Embedding GRU LSTM LayerNorm LearnedPositions Linear MultiHeadAttention "
-    assert layers == set((compared + "RMSNorm RNN").split())
+    compared = "BatchNorm1d BatchNorm2d Dropout Embedding GRU LSTM LayerNorm LearnedPositions "
+    compared += "Linear MLP MultiHeadAttention RMSNorm RNN Residual SwiGLU TransformerBlock"
+    assert {name for name in layers if name[0] != "_"} == set(compared.split())

@@ -195,6 +195,7 @@ def signature_faults(thing, contract):
     defaults = dict(zip(reversed(names), reversed(wanted.defaults), strict=False))
     options = dict(zip((a.arg for a in wanted.kwonlyargs), wanted.kw_defaults, strict=True))
     given = inspect.signature(thing).parameters
+    known = vars(sys.modules[thing.__module__])
     positional = [p.name for p in given.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     faults = []
     if positional[: len(names)] != names:
@@ -202,7 +203,7 @@ def signature_faults(thing, contract):
     for name, default in (defaults | options).items():
         if name not in given:
             faults.append(f"it does not take {name}")
-        elif default is not None and given[name].default != eval(ast.unparse(default), {**vars(F)}):
+        elif default is not None and given[name].default != eval(ast.unparse(default), {**known}):
             faults.append(f"{name} is {given[name].default!r} by default")
     for name in options:
         if name in given and given[name].kind is not inspect.Parameter.KEYWORD_ONLY:
@@ -390,6 +391,9 @@ API = {
     ("position", "rope"): "x, positions, *, base=10000.0, layout='halves'",
     ("norm", "LayerNorm"): "d, eps=1e-5",
     ("norm", "RMSNorm"): "d, eps=1e-6",
+    ("norm", "BatchNorm1d"): "num_features, eps=1e-5, momentum=0.1",
+    ("norm", "BatchNorm2d"): "num_features, eps=1e-5, momentum=0.1",
+    ("residual", "Residual"): "f",
     ("dropout", "Dropout"): "p",
     ("recurrent", "rnn_step"): "a, h, weight",
     ("recurrent", "lstm_step"): "a, state, weight",
@@ -408,6 +412,16 @@ API = {
     ),
     ("attention", "KVCache"): "",
     ("attention", "KVCache.append"): "self, k, v",
+    ("init", "gpt2_init_"): "model, n_layers",
+    ("block", "MLP"): "d_model, d_ff=None, dropout=0.0",
+    ("block", "SwiGLU"): "d_model, d_ff=None, dropout=0.0",
+    ("block", "TransformerBlock"): (
+        "d_model, n_heads, d_ff=None, dropout=0.0, *, norm_first=True, norm=LayerNorm, mlp=MLP, "
+        "n_kv_heads=None"
+    ),
+    ("block", "TransformerBlock.forward"): (
+        "self, x, *, mask=None, causal=False, cache=None, positions=None"
+    ),
     ("count", "count"): "module",
     ("count", "recurrent_params"): (
         "kind, input_size, hidden_size, layers=1, directions=1, *, biases=2"
