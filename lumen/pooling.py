@@ -17,6 +17,7 @@ def max_pool2d(
     kernel_size: Size,
     stride: Size | None = None,
     padding: Size = 0,
+    *,
     ceil_mode: bool = False,
 ) -> Tensor:
     """Keep the largest number of every window.
@@ -150,8 +151,8 @@ class MaxPool2d(nn.Module):
             image is smaller than a window.
 
     Differs from:
-        ``torch.nn.MaxPool2d``: no dilation, no indices to return, and any
-        number of axes before H. Where a border window holds nothing but
+        ``torch.nn.MaxPool2d``: no dilation, so ceil_mode wants its name; no
+        indices to return; any number of axes before H. Where a border window holds nothing but
         −inf, the gradient may fall on the padding.
 
     Source:
@@ -169,6 +170,7 @@ class MaxPool2d(nn.Module):
         kernel_size: Size,
         stride: Size | None = None,
         padding: Size = 0,
+        *,
         ceil_mode: bool = False,
     ):
         _settings("MaxPool2d", kernel_size, stride, padding)
@@ -178,8 +180,8 @@ class MaxPool2d(nn.Module):
         self.ceil_mode = ceil_mode
 
     def forward(self, x: Tensor) -> Tensor:
-        how = (self.kernel_size, self.stride, self.padding, self.ceil_mode)
-        return max_pool2d(x, *how)
+        how = (self.kernel_size, self.stride, self.padding)
+        return max_pool2d(x, *how, ceil_mode=self.ceil_mode)
 
     def extra_repr(self) -> str:
         said = f"{self.kernel_size}, stride={self.stride}"

@@ -393,7 +393,7 @@ API = {
         "in_channels, out_channels, kernel_size, "
         "stride=1, padding=0, dilation=1, groups=1, bias=True"
     ),
-    ("pooling", "MaxPool2d"): "kernel_size, stride=None, padding=0, ceil_mode=False",
+    ("pooling", "MaxPool2d"): "kernel_size, stride=None, padding=0, *, ceil_mode=False",
     ("pooling", "AvgPool2d"): (
         "kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True"
     ),
