@@ -16,16 +16,19 @@ from lumen import (
     activation,
     attention,
     block,
+    conv,
     dense,
     dropout,
     embedding,
     norm,
+    pooling,
     position,
     recurrent,
     residual,
 )
 from lumen.attention import KVCache, MultiHeadAttention
 from lumen.block import MLP, SwiGLU, TransformerBlock
+from lumen.conv import Conv1d, Conv2d
 from lumen.count import (
     Row,
     attention_flops,
@@ -33,6 +36,8 @@ from lumen.count import (
     batch_norm_flops,
     block_flops,
     block_params,
+    conv_flops,
+    conv_params,
     count,
     embedding_params,
     kv_cache_bytes,
@@ -44,6 +49,7 @@ from lumen.count import (
     norm_flops,
     norm_params,
     projection_flops,
+    receptive_field,
     recurrent_flops,
     recurrent_params,
     score_bytes,
@@ -194,6 +200,26 @@ def test_where_the_reset_stands_costs_nothing():
     assert 6 * recurrent_flops("gru", 3, 4) == counter.get_total_flops()
 
 
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_conv_params_equal_the_module(groups, bias):
+    # PiLab-CAU/ComputerVision-2401#59
+    for ours, theirs, kernel in [(Conv2d, nn.Conv2d, (3, 5)), (Conv1d, nn.Conv1d, (3,))]:
+        wanted = conv_params(4, 8, kernel, groups=groups, bias=bias)
+        size = kernel if len(kernel) == 2 else kernel[0]
+        for layer in (ours, theirs):
+            assert count(layer(4, 8, size, groups=groups, bias=bias)).total == wanted
+    assert conv_params(4, 8, 3) == conv_params(4, 8, (3, 3)) == conv_params(4, 8, [3, 3])
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_conv_flops_equal_the_products_that_torch_counts(groups):
+    for layer in (Conv2d(4, 8, (3, 5), groups=groups), nn.Conv2d(4, 8, (3, 5), groups=groups)):
+        with FlopCounterMode(display=False) as counter:
+            positions = layer(torch.ones(2, 4, 6, 7))[:, 0].numel()
+        assert positions * conv_flops(4, 8, (3, 5), groups=groups) == counter.get_total_flops()
+
+
 @pytest.mark.parametrize(
     ("tokens", "keys"), [(1, 1), (5, 5), (2, 6), (1, 6), (6, 2), (0, 3), (3, 0)]
 )
@@ -301,6 +327,89 @@ def test_grouped_heads_of_llama_3_70b():
     assert attention_params(8192, 64, n_kv_heads=8, bias=False) == 9 * 8192**2 // 4
 
 
+def test_convolution_beside_a_dense_layer():
+    # facts_004, section 3; errata_004, E06
+    n_pixels = 224 * 224
+    assert conv_params(3, 64, 3) == 1_792
+    assert linear_params(3 * n_pixels, 1000) // conv_params(3, 64, 3) == 84_000
+    assert conv_flops(3, 64, 3) * n_pixels == 2 * 86_704_128
+    assert linear_params(3 * n_pixels, 64 * n_pixels) == 483_388_358_656
+
+
+def test_groups_cut_the_weights():
+    # yonghenglh6/DepthwiseConvolution#12, PiLab-CAU/ComputerVision-2401#59
+    assert conv_params(64, 128, 3) == 73_856
+    assert conv_params(64, 128, 3, groups=32) == 2_432
+    assert conv_params(64, 64, 3, groups=64) == 640
+    depthwise = conv_params(32, 32, 3, groups=32, bias=False)
+    pointwise = conv_params(32, 64, 1, bias=False)
+    assert (depthwise, pointwise) == (288, 2_048)
+    assert depthwise + pointwise == 2_336 and conv_params(32, 64, 3, bias=False) == 18_432
+
+
+VGG_BLOCK = [(3, 1), (3, 1), (2, 2)] * 3 + [(3, 1), (3, 1)]
+
+
+def test_receptive_field_of_the_vgg_block():
+    # facts_004, section 3; the wrong order, stride before kernel, ends at 75
+    assert receptive_field(VGG_BLOCK) == [
+        *[(3, 1), (5, 1), (6, 2), (10, 2), (14, 2), (16, 4)],
+        *[(24, 4), (32, 4), (36, 8), (52, 8), (68, 8)],
+    ]
+    assert receptive_field([]) == []
+    assert receptive_field([(1, 1)] * 9)[-1] == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("layers", "r", "j"),
+    [
+        # https://blog.csdn.net/qq_38742161 (receptive-field article)
+        ([(3, 1), (2, 2), (3, 1), (2, 2), (3, 1), (3, 1), (2, 2)], 30, 8),
+        # sfzhang15/SFD#69: conv3_3 of VGG, then with the detection head
+        ([(3, 1), (3, 1), (2, 2)] * 2 + [(3, 1)] * 3, 40, 4),
+        ([(3, 1), (3, 1), (2, 2)] * 2 + [(3, 1)] * 4, 48, 4),
+        # Fangyh09/pytorch-receptive-field#6
+        ([(3, 1, 2)], 5, 1),
+        ([(3, 1, 1), (3, 1, 2), (3, 1, 4), (3, 1, 8)], 31, 1),
+        # errata_004, E02 and E03
+        ([(7, 2), (3, 1), (3, 2)], 15, 4),
+        ([(7, 2), (3, 2)], 11, 4),
+        ([(7, 1), (3, 1), (3, 1)], 11, 1),
+        ([(3, 2), (3, 1), (3, 1), (3, 2)], 15, 4),
+        ([(3, 1)] * 3, 7, 1),
+        ([(3, 1)] * 112, 225, 1),
+    ],
+)
+def test_receptive_field_of(layers, r, j):
+    assert receptive_field(layers)[-1] == (r, j)
+    assert receptive_field([list(layer) for layer in layers])[-1] == (r, j)
+
+
+def test_receptive_field_of_vgg_16_is_smaller_than_its_image():
+    twice, thrice = [(3, 1)] * 2 + [(2, 2)], [(3, 1)] * 3 + [(2, 2)]
+    fields = receptive_field(twice * 2 + thrice * 3)
+    assert fields[-2:] == [(196, 16), (212, 32)]
+
+
+@pytest.mark.parametrize("layer", [(3,), (3, 1, 1, 1), 3, "31", None])
+def test_receptive_field_refuses_a_layer_of_another_form(layer):
+    with pytest.raises(ValueError, match=r"a layer wants \(kernel, stride\) or .*, got "):
+        receptive_field([(3, 1), layer])
+
+
+@pytest.mark.parametrize("bad", [0, -1, 2.0, "3", True])
+@pytest.mark.parametrize("name", ["kernel", "stride", "dilation"])
+def test_receptive_field_refuses_what_is_no_whole_number(name, bad):
+    layer = {"kernel": 3, "stride": 1, "dilation": 1} | {name: bad}
+    with pytest.raises(ValueError, match=f"{name} wants a whole number ≥ 1, got {bad!r}"):
+        receptive_field([tuple(layer.values())])
+
+
+def test_receptive_field_gives_python_integers():
+    ((r, j),) = receptive_field([(np.int8(100), np.int8(100), np.int8(100))])
+    assert type(r) is type(j) is int and (r, j) == (9901, 100)
+
+
 # ---- the table
 
 
@@ -391,6 +500,8 @@ RECURRENT = {"input_size": 3, "hidden_size": 4, "layers": 2, "directions": 2}
 COUNTS = {
     linear_params: {"n_in": 3, "n_out": 4},
     linear_flops: {"n_in": 3, "n_out": 4},
+    conv_params: {"in_channels": 8, "out_channels": 12, "kernel_size": 3, "groups": 4},
+    conv_flops: {"in_channels": 8, "out_channels": 12, "kernel_size": 3, "groups": 4},
     embedding_params: {"n_rows": 3, "d": 4},
     norm_params: {"d": 4},
     norm_flops: {"d": 4},
@@ -469,6 +580,15 @@ def test_refuses_a_third_offset():
         recurrent_params("lstm", 3, 4, biases=3)
 
 
+@pytest.mark.parametrize("function", [conv_params, conv_flops])
+def test_refuses_groups_that_do_not_divide(function):
+    for n_in, n_out in [(6, 8), (8, 6)]:
+        with pytest.raises(ValueError, match=f"divide the channels, got 4 and {n_in}, {n_out}"):
+            function(n_in, n_out, 3, groups=4)
+    with pytest.raises(ValueError, match="kernel_size wants a whole number ≥ 1, got 0"):
+        function(4, 4, (3, 0))
+
+
 def test_count_refuses_what_has_no_parameters():
     with pytest.raises(ValueError, match="count wants a torch module, got list"):
         count([1, 2])
@@ -494,6 +614,8 @@ SIZES = {"d_model": 24, "n_heads": 6, "n_kv_heads": 2}
 RUN = {"input_size": 5, "hidden_size": 7}
 WIDTHS = {"d_model": 24, "d_kv": 8, "S": 11}
 
+CONV = {"in_channels": 4, "out_channels": 6, "groups": 2, "k_h": 3, "k_w": 5, "k": 3}
+
 
 def test_weights_of_the_docstrings():
     layers = [
@@ -517,6 +639,11 @@ def test_weights_of_the_docstrings():
         (SwiGLU(6, 10), {"d_model": 6, "d_ff": 10}, mlp_params(6, 10, gated=True)),
         (TransformerBlock(24, 6), {"d_model": 24}, block_params(24, 6)),
         (MultiHeadAttention(**SIZES), WIDTHS, attention_params(**SIZES)),
+        (conv.Conv2d(4, 6, (3, 5), groups=2), CONV, conv_params(4, 6, (3, 5), groups=2)),
+        (conv.Conv1d(4, 6, 3, groups=2), CONV, conv_params(4, 6, (3,), groups=2)),
+        (pooling.MaxPool2d(2), {}, 0),
+        (pooling.AvgPool2d(2), {}, 0),
+        (pooling.GlobalAvgPool2d(), {}, 0),
     ]
     for layer, sizes, wanted in layers:
         assert formula(type(layer), "Weights", **sizes) == wanted == count(layer).total
@@ -534,6 +661,11 @@ def test_costs_of_the_docstrings():
         (GRU, RUN, recurrent_flops("gru", **RUN)),
         (norm.BatchNorm1d, {"num_features": 7}, batch_norm_flops(7)),
         (norm.BatchNorm2d, {"num_features": 7}, batch_norm_flops(7)),
+        (conv.Conv2d, CONV, conv_flops(4, 6, (3, 5), groups=2)),
+        (conv.Conv1d, CONV, conv_flops(4, 6, (3,), groups=2)),
+        (pooling.MaxPool2d, CONV, 3 * 5 - 1),
+        (pooling.AvgPool2d, CONV, 3 * 5),
+        (pooling.GlobalAvgPool2d, {"H": 7, "W": 7}, 49),
         (attention.attention, {"S": 11, "d_k": 24}, mixing_flops(1, 24, keys=11)),
         (
             MultiHeadAttention,
@@ -558,10 +690,12 @@ def test_every_layer_with_a_formula_is_compared():
         activation,
         attention,
         block,
+        conv,
         dense,
         dropout,
         embedding,
         norm,
+        pooling,
         position,
         recurrent,
         residual,
@@ -570,8 +704,10 @@ def test_every_layer_with_a_formula_is_compared():
         thing.__name__
         for module in modules
         for thing in vars(module).values()
-        if isinstance(thing, type) and issubclass(thing, nn.Module) and thing is not nn.Module
+        if isinstance(thing, type) and issubclass(thing, nn.Module)
+        if thing is not nn.Module and not thing.__name__.startswith("_")
     }
-    compared = "BatchNorm1d BatchNorm2d Dropout Embedding GRU LSTM LayerNorm LearnedPositions "
-    compared += "Linear MLP MultiHeadAttention RMSNorm RNN Residual SwiGLU TransformerBlock"
-    assert {name for name in layers if name[0] != "_"} == set(compared.split())
+    compared = "AvgPool2d BatchNorm1d BatchNorm2d Conv1d Conv2d Dropout Embedding GRU LSTM "
+    compared += "GlobalAvgPool2d LayerNorm LearnedPositions Linear MLP MaxPool2d RNN RMSNorm "
+    compared += "MultiHeadAttention Residual SwiGLU TransformerBlock"
+    assert layers == set(compared.split())

@@ -385,6 +385,22 @@ API = {
     ("activation", "gelu"): "x, approximate='none'",
     ("activation", "silu"): "x",
     ("activation", "softmax"): "x, dim",
+    ("conv", "conv1d"): "x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1",
+    ("conv", "conv2d"): "x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1",
+    ("conv", "Conv1d"): (
+        "in_channels, out_channels, kernel_size, "
+        "stride=1, padding=0, dilation=1, groups=1, bias=True"
+    ),
+    ("conv", "Conv2d"): (
+        "in_channels, out_channels, kernel_size, "
+        "stride=1, padding=0, dilation=1, groups=1, bias=True"
+    ),
+    ("pooling", "MaxPool2d"): "kernel_size, stride=None, padding=0, *, ceil_mode=False",
+    ("pooling", "AvgPool2d"): (
+        "kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True"
+    ),
+    ("pooling", "GlobalAvgPool2d.forward"): "self, x",
+    ("pooling", "global_avg_pool2d"): "x",
     ("embedding", "Embedding"): "num_embeddings, embedding_dim",
     ("position", "sinusoidal"): "n, d",
     ("position", "LearnedPositions"): "n_positions, d",
@@ -427,6 +443,9 @@ API = {
         "kind, input_size, hidden_size, layers=1, directions=1, *, biases=2"
     ),
     ("count", "recurrent_flops"): "kind, input_size, hidden_size, layers=1, directions=1",
+    ("count", "conv_params"): "in_channels, out_channels, kernel_size, *, groups=1, bias=True",
+    ("count", "conv_flops"): "in_channels, out_channels, kernel_size, *, groups=1",
+    ("count", "receptive_field"): "layers",
     ("count", "kv_cache_bytes"): "tokens, *, layers, n_kv_heads, d_head",
 }
 
