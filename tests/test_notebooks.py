@@ -217,7 +217,7 @@ def test_cells_are_the_text_s_with_run_time_and_set_up(finished):
         "/github/owner/book/blob/main/chapters/01_tiny.ipynb)"
     )
     assert cells[1].metadata == {"tags": ["remove-cell"]}
-    assert cells[1].source.splitlines()[1:] == [
+    assert cells[1].source.splitlines()[2:] == [
         "import sys",
         "",
         'if "google.colab" in sys.modules:',
@@ -445,7 +445,7 @@ def test_a_failing_cell_is_named_and_the_old_notebook_kept(book, code, said):
 def test_the_set_up_cell_is_named_as_such(book):
     write(book, {"lumen/book/__init__.py": "def setup():\n    raise OSError('no style')\n"})
     (fault,) = notebooks.build(book, ["chapters/01_tiny.md"], stream=io.StringIO())
-    assert fault.startswith("chapters/01_tiny.md:8: code cell [1] (the set-up cell), line 8, ")
+    assert fault.startswith("chapters/01_tiny.md:8: code cell [1] (the set-up cell), line 9, ")
     assert fault.endswith("OSError: no style")
 
 
@@ -569,7 +569,7 @@ def test_check_is_silent_where_they_agree(finished, capsys):
         ('["aside"]', '["side"]', "cell 6 of 11, has the options"),
         ("that falls", "that rises", "cell 8 of 11, has the options"),
         ("seconds: 1", "seconds: 3", "cell 1 of 11, line 7, has `**Runs** in about 1 s"),
-        ("[scikit-learn]", "[]", "cell 2 of 11, line 5, has `    %pip"),
+        ("[scikit-learn]", "[]", "cell 2 of 11, line 6, has `    %pip"),
         ("Words between.\n", "```{code-cell}\n1\n```\n", "is markdown, the text has code here"),
         ("\n+++ {", "\n+++\n\nNew.\n\n+++ {", "cell 6 of 11, line 1, has `An aside.`"),
     ],

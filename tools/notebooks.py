@@ -51,8 +51,8 @@ lumen:
   colab: []
 ---"""
 SET_UP = """\
-# Set-up: Colab installs the book's package; everywhere else \
-this only sets one thread, the seed and the style.
+# Set-up: Colab installs the book's package. Everywhere else this only sets
+# one thread, the seed and the style.
 import sys
 
 if "google.colab" in sys.modules:
