@@ -47,7 +47,7 @@ def test_equals_torch_with_every_setting(kinds, size, ceil_mode):
             agree(kinds[0](kernel, **how), kinds[1](kernel, **how), x)
 
 
-@settings(deadline=None, max_examples=100, derandomize=True)
+@settings(max_examples=100)
 @given(st.data())
 def test_equals_torch_for_any_shape(data):
     def whole(low, high):
@@ -64,7 +64,7 @@ def test_equals_torch_for_any_shape(data):
     agree(kinds[0](kernel, **how), kinds[1](kernel, **how), x)
 
 
-@settings(deadline=None, max_examples=100, derandomize=True)
+@settings(max_examples=100)
 @given(st.data())
 def test_the_gradient_of_equal_maxima_goes_where_torch_sends_it(data):
     # whole numbers from 0 to 2 make ties in nearly every window; windows overlap or not
@@ -86,7 +86,7 @@ def test_equals_torch_in_float32(kinds):
     )
 
 
-@settings(deadline=None, max_examples=20, derandomize=True)
+@settings(max_examples=20)
 @given(st.lists(st.integers(0, 4), min_size=2, max_size=2), st.integers(1, 9), st.integers(1, 9))
 def test_global_mean_equals_torch_for_any_shape(leading, height, width):
     x = normal(*leading, height, width)

@@ -127,7 +127,7 @@ def turned_by_hand(x, positions, layout, base=10000.0):
     return out
 
 
-@settings(deadline=None, max_examples=20, derandomize=True)
+@settings(max_examples=20)
 @given(st.lists(st.integers(0, 300), max_size=4), st.integers(1, 4), st.sampled_from(ROTATIONS))
 def test_rope_equals_a_complex_product(positions, pairs, layout):
     x = normal(len(positions), 2 * pairs)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tools.prose import check_chapter, main, read_facts, read_keys, trailing_literal
@@ -411,7 +411,6 @@ RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 SUFFIXES = {"": 1, "k": 10**3, "M": 10**6, "B": 10**9, " KiB": 1024, " %": Decimal("0.01"), "×": 1}
 
 
-@settings(deadline=None)
 @given(
     value=st.floats(1e-12, 99999).map(lambda x: f"{x:.6g}")
     | st.integers(1, 10**13).map("{:,}".format),
@@ -464,7 +463,6 @@ EXPRESSIONS = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(EXPRESSIONS)
 def test_identities_are_computed_exactly(expression):
     tex, value = expression
