@@ -152,8 +152,8 @@ class MaxPool2d(nn.Module):
 
     Differs from:
         ``torch.nn.MaxPool2d``: no dilation, so ceil_mode wants its name; no
-        indices to return; any number of axes before H. Where a border window holds nothing but
-        −inf, the gradient may fall on the padding.
+        indices to return; any number of axes before H. Where a border window
+        holds nothing but −inf, the gradient may fall on the padding.
 
     Source:
         Weng, Ahuja and Huang (1992), Cresceptron; with Scherer, Müller and
