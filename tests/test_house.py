@@ -46,7 +46,8 @@ ARROWS |= {
 OUTSIDE = dict.fromkeys(LAYERS, {"torch"}) | {
     "": set(),
     "count": set(),
-    "data": {"torch", "numpy"},
+    "data": {"torch", "numpy", "sklearn"},
+    "encoder": {"torch", "safetensors"},
     "book": {"torch", "numpy", "matplotlib", "font_source_sans_pro"},
     "grading": {"torch", "numpy"},
     "exercises": {"torch", "numpy"},
