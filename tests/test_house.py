@@ -35,9 +35,11 @@ FLOORS = [
 ]
 LAYERS = set().union(*FLOORS)
 ARROWS = {room: set().union(*FLOORS[:i]) for i, floor in enumerate(FLOORS) for room in floor}
+for model in FLOORS[-1]:
+    ARROWS[model] |= {"count"}  # what they are made from
 ARROWS |= {
     "": set(),  # lumen/__init__.py
-    "count": set(),
+    "count": {"count"},
     "data": set(),
     "book": {"book"},
     "grading": {"grading"},
@@ -294,7 +296,7 @@ def text_files():
 
 LUMEN = python_files("lumen")
 LAYER_FILES = [path for path in LUMEN if room_of(path) in LAYERS]
-COUNTED_FILES = [*LAYER_FILES, ROOT / "lumen" / "count.py"]
+COUNTED_FILES = [*LAYER_FILES, *sorted((ROOT / "lumen" / "count").glob("[a-z]*.py"))]
 
 
 def by_name(paths):

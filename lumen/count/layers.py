@@ -1,13 +1,12 @@
-"""What layers cost: weights, FLOPs and bytes, in whole numbers.
+"""What one layer costs: weights and FLOPs, as closed formulas.
 
 A FLOP is one multiply or one add, so the product of an (n, k) and a (k, m)
-matrix costs 2 n k m. Nothing here needs torch: the formulas stand on their
-own, and ``count`` reads whatever has ``named_parameters``.
+matrix costs 2 n k m.
 """
 
-from dataclasses import dataclass
 from math import prod
-from numbers import Integral
+
+from lumen.count.whole import whole
 
 
 def linear_params(n_in: int, n_out: int, bias: bool = True) -> int:
@@ -19,7 +18,7 @@ def linear_params(n_in: int, n_out: int, bias: bool = True) -> int:
         >>> linear_params(784, 100)
         78500
     """
-    n_in, n_out = _whole(n_in=n_in, n_out=n_out)
+    n_in, n_out = whole(n_in=n_in, n_out=n_out)
     return n_in * n_out + (n_out if bias else 0)
 
 
@@ -34,7 +33,7 @@ def linear_flops(n_in: int, n_out: int) -> int:
         >>> linear_flops(784, 100)
         156800
     """
-    n_in, n_out = _whole(n_in=n_in, n_out=n_out)
+    n_in, n_out = whole(n_in=n_in, n_out=n_out)
     return 2 * n_in * n_out
 
 
@@ -112,7 +111,7 @@ def receptive_field(layers) -> list[tuple[int, int]]:
             wanted = "(kernel, stride) or (kernel, stride, dilation)"
             raise ValueError(f"a layer wants {wanted}, got {layer!r}")
         names = ("kernel", "stride", "dilation")
-        k, s, *rest = _whole(**dict(zip(names, layer, strict=False)))
+        k, s, *rest = whole(**dict(zip(names, layer, strict=False)))
         r += (k - 1) * (rest[0] if rest else 1) * j
         j *= s
         after.append((r, j))
@@ -128,7 +127,7 @@ def embedding_params(n_rows: int, d: int) -> int:
         >>> embedding_params(128_000, 4096)
         524288000
     """
-    n_rows, d = _whole(n_rows=n_rows, d=d)
+    n_rows, d = whole(n_rows=n_rows, d=d)
     return n_rows * d
 
 
@@ -141,7 +140,7 @@ def norm_params(d: int, *, rms: bool = False) -> int:
         >>> norm_params(768), norm_params(768, rms=True)
         (1536, 768)
     """
-    (d,) = _whole(d=d)
+    (d,) = whole(d=d)
     return d if rms else 2 * d
 
 
@@ -154,7 +153,7 @@ def norm_flops(d: int, *, rms: bool = False) -> int:
         >>> norm_flops(768), norm_flops(768, rms=True)
         (5376, 3072)
     """
-    (d,) = _whole(d=d)
+    (d,) = whole(d=d)
     return 4 * d if rms else 7 * d
 
 
@@ -185,7 +184,7 @@ def recurrent_params(
     """
     sizes = input_size, hidden_size, layers, directions
     rows, pairs = _recurrent(kind, *sizes)
-    (biases,) = _whole(biases=biases, least=0)
+    (biases,) = whole(biases=biases, least=0)
     if biases > 2:
         raise ValueError(f"biases wants 0, 1 or 2, got {biases}")
     return sum(rows * (n_in + n_h + biases) for n_in, n_h in pairs)
@@ -222,7 +221,7 @@ def batch_norm_flops(d: int, *, training: bool = True) -> int:
         >>> batch_norm_flops(64), batch_norm_flops(64, training=False)
         (384, 192)
     """
-    (d,) = _whole(d=d)
+    (d,) = whole(d=d)
     return 6 * d if training else 3 * d
 
 
@@ -272,7 +271,7 @@ def projection_flops(
     """
     d, d_kv = _widths(d_model, n_heads, n_kv_heads)
     keys = tokens if keys is None else keys
-    n, s = _whole(tokens=tokens, keys=keys, least=0)
+    n, s = whole(tokens=tokens, keys=keys, least=0)
     return 2 * n * linear_flops(d, d) + 2 * s * linear_flops(d, d_kv)
 
 
@@ -298,9 +297,9 @@ def mixing_flops(
         >>> mixing_flops(4, 1, causal=True) // 4  # 1 + 2 + 3 + 4 pairs
         10
     """
-    (d,) = _whole(d_model=d_model)
+    (d,) = whole(d_model=d_model)
     keys = tokens if keys is None else keys
-    n, s = _whole(tokens=tokens, keys=keys, least=0)
+    n, s = whole(tokens=tokens, keys=keys, least=0)
     rows = min(n, s)  # earlier queries have no key behind them
     pairs = rows * s - rows * (rows - 1) // 2 if causal else n * s
     return 4 * pairs * d
@@ -446,9 +445,9 @@ def score_bytes(
         4
     """
     keys = tokens if keys is None else keys
-    n, s = _whole(tokens=tokens, keys=keys, least=0)
+    n, s = whole(tokens=tokens, keys=keys, least=0)
     size = {"batch": batch, "bytes_per_value": bytes_per_value}
-    return n * s * prod(_whole(n_heads=n_heads, **size))
+    return n * s * prod(whole(n_heads=n_heads, **size))
 
 
 def kv_cache_bytes(
@@ -468,94 +467,10 @@ def kv_cache_bytes(
         >>> kv_cache_bytes(1, layers=32, n_kv_heads=32, d_head=128)
         524288
     """
-    (n,) = _whole(tokens=tokens, least=0)
-    heads = _whole(layers=layers, n_kv_heads=n_kv_heads, d_head=d_head)
-    size = _whole(batch=batch, bytes_per_value=bytes_per_value)
+    (n,) = whole(tokens=tokens, least=0)
+    heads = whole(layers=layers, n_kv_heads=n_kv_heads, d_head=d_head)
+    size = whole(batch=batch, bytes_per_value=bytes_per_value)
     return 2 * n * prod(heads) * prod(size)
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of a table: a tensor, or all tensors of a part."""
-
-    name: str
-    shape: tuple[int, ...]
-    weights: int
-    tied_to: str | None = None
-
-
-@dataclass(frozen=True)
-class Table:
-    """The weights of a module, line by line; it prints as a table."""
-
-    rows: tuple[Row, ...]
-
-    @property
-    def total(self) -> int:
-        """All weights, each tensor once."""
-        return sum(row.weights for row in self.rows)
-
-    def __repr__(self) -> str:
-        lines = []
-        for row in self.rows:
-            tied = f"= {row.tied_to}" if row.tied_to else None
-            shape = " × ".join(map(str, row.shape))
-            lines.append((row.name, shape, tied or f"{row.weights:,}"))
-        lines.append(("total", "", f"{self.total:,}"))
-        a, b, c = (max(len(line[i]) for line in lines) for i in range(3))
-        text = (f"{x:{a}}  {y:{b}}  {z:>{c}}" for x, y, z in lines)
-        return "\n".join(text)
-
-
-def count(module, depth: int | None = None) -> Table:
-    """Count the weights of a module, each tensor once.
-
-    A tensor with two names counts under the first; the line of the second
-    points there. Buffers are not weights and are left out.
-
-    Args:
-        module: anything with the ``named_parameters`` of a torch module.
-        depth: how many parts of a name to keep, so that one line sums up a
-            block. None gives each tensor its line.
-
-    Raises:
-        ValueError: there are no named_parameters, or depth is below 1.
-
-    Example:
-        >>> from lumen.dense import Linear
-        >>> count(Linear(784, 100))
-        weight  100 × 784  78,400
-        bias    100           100
-        total              78,500
-    """
-    if not hasattr(module, "named_parameters"):
-        given = type(module).__name__
-        raise ValueError(f"count wants a torch module, got {given}")
-    if depth is not None:
-        (depth,) = _whole(depth=depth)
-    rows, owner = {}, {}
-    for name, tensor in module.named_parameters(remove_duplicate=False):
-        first = owner.setdefault(id(tensor), name)
-        part = ".".join(name.split(".")[:depth])
-        shape, weights = tuple(tensor.shape), tensor.numel()
-        if first != name:
-            rows[name] = Row(name, shape, 0, tied_to=first)
-        elif part == name:
-            rows[name] = Row(name, shape, weights)
-        else:
-            before = rows[part].weights if part in rows else 0
-            rows[part] = Row(part, (), before + weights)
-    return Table(tuple(rows.values()))
-
-
-def _whole(*, least: int = 1, **numbers: int) -> list[int]:
-    """Refuse what is no whole number; make Python integers of the rest."""
-    for name, value in numbers.items():
-        whole = isinstance(value, Integral) and not isinstance(value, bool)
-        if not whole or value < least:
-            wanted = f"a whole number ≥ {least}"
-            raise ValueError(f"{name} wants {wanted}, got {value!r}")
-    return [int(value) for value in numbers.values()]
 
 
 def _inner(
@@ -564,9 +479,9 @@ def _inner(
     gated: bool,
 ) -> tuple[int, int]:
     """The width of a token, and that inside its MLP."""
-    (d,) = _whole(d_model=d_model)
+    (d,) = whole(d_model=d_model)
     usual = -(-8 * d // 3) if gated else 4 * d
-    (d_ff,) = _whole(d_ff=usual if d_ff is None else d_ff)
+    (d_ff,) = whole(d_ff=usual if d_ff is None else d_ff)
     return d, d_ff
 
 
@@ -574,9 +489,9 @@ def _kernels(n_in, n_out, kernel_size, groups) -> tuple[int, int, int]:
     """The taps of a kernel, the channels it reads, and how many there are."""
     one = not isinstance(kernel_size, tuple | list)
     sides = (kernel_size, kernel_size) if one else kernel_size
-    taps = prod(_whole(kernel_size=side)[0] for side in sides)
-    n_in, n_out = _whole(in_channels=n_in, out_channels=n_out)
-    (groups,) = _whole(groups=groups)
+    taps = prod(whole(kernel_size=side)[0] for side in sides)
+    n_in, n_out = whole(in_channels=n_in, out_channels=n_out)
+    (groups,) = whole(groups=groups)
     if n_in % groups or n_out % groups:
         given = f"{groups} and {n_in}, {n_out}"
         raise ValueError(f"groups must divide the channels, got {given}")
@@ -590,8 +505,8 @@ def _widths(
 ) -> tuple[int, int]:
     """The width of all queries together, and that of all keys."""
     n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
-    d, h = _whole(d_model=d_model, n_heads=n_heads)
-    (h_kv,) = _whole(n_kv_heads=n_kv_heads)
+    d, h = whole(d_model=d_model, n_heads=n_heads)
+    (h_kv,) = whole(n_kv_heads=n_kv_heads)
     if d % h:
         raise ValueError(f"n_heads must divide d_model, got {h} and {d}")
     if h % h_kv:
@@ -610,8 +525,8 @@ def _recurrent(
     """The rows of a matrix, and the widths of input and state of each run."""
     if kind not in RECURRENT:
         raise ValueError(f"kind wants one of {[*RECURRENT]}, got {kind!r}")
-    d, h = _whole(input_size=input_size, hidden_size=hidden_size)
-    layers, directions = _whole(layers=layers, directions=directions)
+    d, h = whole(input_size=input_size, hidden_size=hidden_size)
+    layers, directions = whole(layers=layers, directions=directions)
     if directions > 2:
         raise ValueError(f"directions wants 1 or 2, got {directions}")
     widths = [d] + [directions * h] * (layers - 1)
