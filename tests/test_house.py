@@ -40,7 +40,7 @@ for model in FLOORS[-1]:
 ARROWS |= {
     "": set(),  # lumen/__init__.py
     "count": {"count"},
-    "data": set(),
+    "data": {"data"},
     "book": {"book"},
     "grading": {"grading"},
     "exercises": {"exercises", "grading", "count"} | LAYERS,
@@ -297,6 +297,7 @@ def text_files():
 LUMEN = python_files("lumen")
 LAYER_FILES = [path for path in LUMEN if room_of(path) in LAYERS]
 COUNTED_FILES = [*LAYER_FILES, *sorted((ROOT / "lumen" / "count").glob("[a-z]*.py"))]
+COUNTED_FILES += sorted((ROOT / "lumen" / "data").glob("[a-z]*.py"))
 
 
 def by_name(paths):
@@ -441,6 +442,11 @@ API = {
     ("block", "TransformerBlock.forward"): (
         "self, x, *, mask=None, causal=False, cache=None, positions=None"
     ),
+    ("data", "digits"): "part='all'",
+    ("data", "place"): "images, places, size",
+    ("data", "placed_digits"): "n, size=14, *, seed, part='train'",
+    ("data", "shapes"): "n, size=32, *, seed",
+    ("data", "photo"): "name='china', *, shrink=1",
     ("count", "count"): "module",
     ("count", "recurrent_params"): (
         "kind, input_size, hidden_size, layers=1, directions=1, *, biases=2"
