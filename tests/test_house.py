@@ -447,6 +447,17 @@ API = {
     ("data", "placed_digits"): "n, size=14, *, seed, part='train'",
     ("data", "shapes"): "n, size=32, *, seed",
     ("data", "photo"): "name='china', *, shrink=1",
+    ("data", "spirals"): "n, *, seed, arms=2, turns=1.0, noise=0.05",
+    ("data", "adding"): "n, span, *, seed",
+    ("data", "recall"): "n, span, symbols=8, *, seed",
+    ("data", "repeats"): "n, length=24, symbols=20, *, seed, shortest=4, longest=12",
+    ("data", "counting"): "n, longest, *, seed, shortest=1",
+    ("data", "sentences"): "n, *, seed",
+    ("data", "encode"): "sentences",
+    ("data", "text"): "n_characters, *, seed",
+    ("data", "entropy"): "unit='character'",
+    ("data", "log_probability"): "sentence",
+    ("data", "translation"): "n, *, seed, part='train'",
     ("count", "count"): "module",
     ("count", "recurrent_params"): (
         "kind, input_size, hidden_size, layers=1, directions=1, *, biases=2"

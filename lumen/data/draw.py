@@ -6,6 +6,8 @@ numbers from a generator on the CPU are the same everywhere, so all data
 sets of the book are made from these.
 """
 
+from collections.abc import Iterable
+
 import torch
 
 
@@ -46,3 +48,20 @@ def at_least(lowest: int, **sizes: int) -> None:
         if not isinstance(size, int) or size < lowest:
             wanted = f"a whole number from {lowest} up"
             raise ValueError(f"{name} is {wanted}, got {size!r}")
+
+
+def one_of(choices: Iterable[str], **given: str) -> None:
+    """Refuse what is not among the choices.
+
+    Raises:
+        ValueError: a word given is none of them.
+
+    Example:
+        >>> one_of(("train", "test"), part="dev")
+        Traceback (most recent call last):
+        ValueError: part is one of train, test, got 'dev'
+    """
+    for name, word in given.items():
+        if word not in choices:
+            wanted = ", ".join(choices)
+            raise ValueError(f"{name} is one of {wanted}, got {word!r}")

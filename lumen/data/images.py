@@ -1,7 +1,7 @@
-"""Images: digits, digits out of place, shapes to outline, photographs.
+"""Images: handwritten digits, digits out of place, and photographs.
 
-Real ones come with scikit-learn; nothing is downloaded. Shapes are drawn,
-because there the right answer is known for each pixel.
+They come with scikit-learn. A digit of 8 × 8 pixels is small enough for
+seconds on one processor, and real enough to be misread.
 """
 
 from functools import cache
@@ -9,13 +9,12 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from lumen.data.draw import at_least, generator
+from lumen.data.draw import at_least, generator, one_of
 
 SIDE = 8  # of a digit
 PARTS = ("train", "test", "all")
 TEST = 360  # of the 1,797 digits
 PHOTOS = ("china", "flower")
-TILE = 16  # holds one disc at most
 
 
 def digits(
@@ -51,8 +50,7 @@ def digits(
         >>> images.shape, labels[:4]
         (torch.Size([360, 1, 8, 8]), tensor([2, 4, 8, 4]))
     """
-    if part not in PARTS:
-        raise ValueError(f"part is one of {PARTS}, got {part!r}")
+    one_of(PARTS, part=part)
     inks, labels = _scanned()
     chosen = torch.arange(len(labels))
     if part != "all":
@@ -148,69 +146,6 @@ def placed_digits(
     return place(images[drawn], places, size), labels[drawn], places
 
 
-def shapes(
-    n: int,
-    size: int = 32,
-    *,
-    seed: int | torch.Generator,
-    dtype: torch.dtype = torch.float32,
-) -> tuple[Tensor, Tensor]:
-    """Give bright discs in noise, some with a dark core, and name each pixel.
-
-    The task: is this pixel ground, plain disc, or disc with a core? All of
-    a disc, its core included, has one class. So a pixel at the rim has to
-    know of a core up to seven pixels away, which takes a wide view. Yet
-    where the rim runs is told by single pixels, which pooling averages
-    away.
-
-    The ground shows whole numbers from 0 to 145, all alike; discs show
-    110 more. Each square of 16 × 16 holds one disc of radius 5 to 7, or,
-    one time in three, none.
-
-    Args:
-        n: images.
-        size: side of an image in pixels, a multiple of 16.
-        seed: where chance starts, or a generator to go on with.
-        dtype: of the images.
-
-    Shape:
-        → images (n, 1, size, size) from 0 to 1 in steps of 1/255,
-        classes (n, size, size): 0 ground, 1 plain, 2 with a core
-
-    Raises:
-        ValueError: n is below 1, or size no multiple of 16.
-
-    Source:
-        ours.
-
-    Example:
-        >>> images, classes = shapes(2, seed=0)
-        >>> images.shape, classes.shape
-        (torch.Size([2, 1, 32, 32]), torch.Size([2, 32, 32]))
-    """
-    at_least(1, n=n)
-    at_least(TILE, size=size)
-    if size % TILE:
-        raise ValueError(f"size is a multiple of {TILE}, got {size}")
-    draw, tiles = generator(seed), (n, size // TILE, size // TILE, 1, 1)
-    kind = torch.randint(3, tiles, generator=draw)
-    radius = torch.randint(5, 8, tiles, generator=draw)
-    slack = TILE - 2 * radius
-    row = radius + torch.randint(2**24, tiles, generator=draw) % slack
-    column = radius + torch.randint(2**24, tiles, generator=draw) % slack
-    axis = torch.arange(TILE)
-    away = (axis[:, None] - row) ** 2 + (axis - column) ** 2
-    disc = (kind > 0) & (away <= radius**2)
-    lit = disc & ~((kind == 2) & (away <= 5))  # a core is 5 pixels wide
-
-    def joined(tiles: Tensor) -> Tensor:
-        return tiles.transpose(2, 3).reshape(n, size, size)
-
-    noise = torch.randint(146, (n, size, size), generator=draw)
-    images = (noise + 110 * joined(lit))[:, None].to(dtype) / 255
-    return images, joined(disc * kind)
-
-
 def photo(
     name: str = "china",
     *,
@@ -242,8 +177,7 @@ def photo(
         >>> photo(shrink=4).shape
         torch.Size([3, 106, 160])
     """
-    if name not in PHOTOS:
-        raise ValueError(f"photo is one of {PHOTOS}, got {name!r}")
+    one_of(PHOTOS, name=name)
     at_least(1, shrink=shrink)
     pixels = _developed(name).to(dtype) / 255
     _, height, width = pixels.shape
@@ -271,7 +205,6 @@ def _sklearn():
     try:
         from sklearn import datasets
     except ImportError as missing:
-        wanted = "install the package scikit-learn"
-        said = f"digits and photographs come from there: {wanted}"
+        said = "the package scikit-learn has the images: install it"
         raise ImportError(said) from missing
     return datasets
