@@ -32,7 +32,7 @@ from lumen.data import (
 )
 from lumen.data.draw import at_least, generator, one_of
 from lumen.data.language import ALPHABET, NOUNS, RULES, VERBS, VOCABULARY, WORDS
-from lumen.data.translation import ENGLISH, GERMAN, english, german
+from lumen.data.numerals import ENGLISH, GERMAN, english, german
 
 SCANNED, CUT = 2_741_086_809, 4_609_557
 PLACED = [75_579_569, 5_608, 15_602]

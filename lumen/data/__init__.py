@@ -12,10 +12,10 @@ from lumen.data.language import (
     sentences,
     text,
 )
+from lumen.data.numerals import translation
 from lumen.data.points import spirals
 from lumen.data.segmentation import shapes
 from lumen.data.sequences import adding, counting, recall, repeats
-from lumen.data.translation import translation
 
 __all__ = [
     "digits",

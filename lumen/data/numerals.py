@@ -1,4 +1,4 @@
-"""Translation: German number words into English, where the order turns.
+"""Numerals: German number words into English, where the order turns.
 
 In *zwei und vierzig* the units come before the tens, in *forty two* behind
 them. So a translator has to look back at the right word, which is not the
