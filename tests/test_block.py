@@ -1,6 +1,7 @@
 """lumen.block against torch.nn.TransformerEncoderLayer, and against the sums it is made of."""
 
 import math
+import warnings
 from functools import partial
 
 import pytest
@@ -13,7 +14,7 @@ from torch.testing import assert_close
 
 from lumen import block, norm
 from lumen.activation import gelu, relu
-from lumen.attention import KVCache, causal_mask
+from lumen.attention import KVCache, MultiHeadAttention, causal_mask
 from lumen.block import MLP, SwiGLU, TransformerBlock
 from lumen.count import count
 from lumen.norm import LayerNorm, RMSNorm
@@ -210,7 +211,8 @@ def same_as_torch(ours, theirs, names, x, tolerance=1e-11, mask=None, **hidden):
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize(("d_model", "n_heads", "d_ff"), [(8, 2, 32), (12, 3, 7), (6, 6, 1)])
 def test_equals_torch(d_model, n_heads, d_ff, act, norm_first):
-    # harvardnlp/annotated-transformer#1, #92: the paper is post-norm, its code pre-norm
+    # harvardnlp/annotated-transformer#1, #92, harvardnlp/harvardnlp.github.io#6: the paper is
+    # post-norm, its code pre-norm
     both = pair(d_model, n_heads, d_ff, norm_first, act)
     same_as_torch(*both, normal(3, 5, d_model))
 
@@ -229,7 +231,7 @@ def test_equals_torch_in_float32(norm_first):
 
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_equals_torch_with_the_eps_of_bert(norm_first):
-    # lucidrains/x-transformers#37
+    # lucidrains/x-transformers#37, huggingface/transformers#1089: 1e-12, and the GELU with erf
     same_as_torch(*pair(8, 2, 16, norm_first, eps=1e-12), normal(3, 5, 8))
 
 
@@ -373,6 +375,34 @@ def test_weights_are_as_many_in_both(norm_first):
     theirs = nn.TransformerEncoderLayer(16, 2, norm_first=norm_first)
     ours = TransformerBlock(16, 2, 2048, norm_first=norm_first)
     assert count(ours).total == count(theirs).total == 68_752
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+@pytest.mark.parametrize("heads", [1, 8])
+def test_where_the_weights_of_torchs_transformer_are(heads):
+    # pytorch/pytorch#24930, #50086, #74092, #51447: two norms behind the stacks that the paper has
+    # not; RUCAIBox/LLMSurvey#89: no more weights for more heads
+    with torch.device("meta"):
+        last, cross = LayerNorm(512), MultiHeadAttention(512, heads)
+        encoder = count(TransformerBlock(512, heads, 2048)).total
+        decoder = encoder + count(cross).total + count(last).total
+        whole = count(nn.Transformer(nhead=heads)).total
+    assert (encoder, decoder) == (3_152_384, 4_204_032)
+    assert 6 * encoder + 6 * decoder == 44_138_496
+    assert whole == 44_138_496 + 2 * count(last).total == 44_140_544
+
+
+def test_padding_does_not_shorten_what_comes_out():
+    # pytorch/pytorch#97111, #86120: torch's fast path once cut to the longest sentence
+    real = torch.arange(5) < torch.tensor([[3], [2]])
+    x = normal(2, 5, 8, dtype=torch.float32)
+    ours = TransformerBlock(8, 2).eval()
+    assert ours(x, mask=real[:, None, None]).shape == (2, 5, 8)
+    theirs = nn.TransformerEncoderLayer(8, 2, batch_first=True)
+    stack = nn.TransformerEncoder(theirs, 1).eval()
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that nested tensors are a prototype
+        assert stack(x, src_key_padding_mask=~real).shape == (2, 5, 8)
 
 
 def test_names_and_their_order():
