@@ -4,28 +4,30 @@ Nothing here needs torch: the formulas stand on their own, and ``count``
 reads whatever has ``named_parameters``.
 """
 
-from lumen.count.layers import (
+from lumen.count.attention import (
     attention_flops,
     attention_params,
-    batch_norm_flops,
+    kv_cache_bytes,
+    mixing_flops,
+    projection_flops,
+    score_bytes,
+)
+from lumen.count.block import (
     block_flops,
     block_params,
-    conv_flops,
-    conv_params,
-    embedding_params,
-    kv_cache_bytes,
-    linear_flops,
-    linear_params,
-    mixing_flops,
     mlp_flops,
     mlp_params,
+)
+from lumen.count.conv import conv_flops, conv_params, receptive_field
+from lumen.count.layers import (
+    batch_norm_flops,
+    embedding_params,
+    linear_flops,
+    linear_params,
     norm_flops,
     norm_params,
-    projection_flops,
-    receptive_field,
     recurrent_flops,
     recurrent_params,
-    score_bytes,
 )
 from lumen.count.models import (
     DecoderConfig,
