@@ -54,6 +54,7 @@ from lumen.count import (
     recurrent_flops,
     recurrent_params,
     score_bytes,
+    transformer_params,
 )
 from lumen.dense import Linear
 from lumen.embedding import Embedding
@@ -533,6 +534,7 @@ COUNTS = {
         "batch": 2,
         "bytes_per_value": 2,
     },
+    transformer_params: {"d": 4, "layers": 2, "vocab": 3, "ffn_mult": 3},
 }
 
 

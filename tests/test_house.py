@@ -467,6 +467,23 @@ API = {
     ("count", "conv_flops"): "in_channels, out_channels, kernel_size, *, groups=1",
     ("count", "receptive_field"): "layers",
     ("count", "kv_cache_bytes"): "tokens, *, layers, n_kv_heads, d_head",
+    ("count", "transformer_params"): "d, layers, vocab, ffn_mult=4, tie_embeddings=True",
+    ("count", "flops_per_token"): "config, context, *, causal=False",
+    ("count", "training_flops"): "config, tokens, context=0, *, causal=False",
+    ("count", "crossover"): "config, part='block', *, causal=False",
+    ("count", "DecoderConfig"): "vocab_size, d_model, n_layers, n_heads, n_kv_heads=None",
+    ("count", "EncoderConfig"): "vocab_size, d_model, n_layers, n_heads, d_ff=None",
+    ("count", "EncoderDecoderConfig"): "vocab_size, d_model, n_layers, n_heads, d_ff=None",
+    ("count", "ResNetConfig"): "blocks, bottleneck=False, n_classes=1000",
+    ("count", "VggConfig"): "convolutions, n_classes=1000",
+    ("count", "Config.parameters"): "self",
+    ("count", "DecoderConfig.kv_cache_bytes"): "self, tokens, *, batch=1, bytes_per_value=2",
+    ("count", "EncoderDecoderConfig.kv_cache_bytes"): (
+        "self, tokens, *, source=0, batch=1, bytes_per_value=2"
+    ),
+    ("count", "EncoderDecoderConfig.flops"): "self, source, target",
+    ("count", "ResNetConfig.flops"): "self, size=224",
+    ("count", "ResNetConfig.layers"): "self",
 }
 
 
