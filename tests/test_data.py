@@ -116,7 +116,7 @@ def test_refuses_what_is_no_seed(make, seed):
 
 
 @pytest.mark.parametrize("make", SEEDED.values(), ids=SEEDED)
-@pytest.mark.parametrize("n", [0, -1, 1.5, "3", None])
+@pytest.mark.parametrize("n", [0, -1, 1.5, "3", None, True])
 def test_refuses_what_is_no_number_of_examples(make, n):
     with pytest.raises(ValueError, match=rf"n\w* is a whole number from 1 up, got {n!r}"):
         make(n, 0)

@@ -218,6 +218,38 @@ def signature_faults(thing, contract):
     return faults
 
 
+# ---- what an import costs
+
+HEAVY = {"matplotlib", "sklearn", "transformers"}
+COLD = """
+import sys, time
+import torch
+for module in {modules}:
+    start = time.process_time()
+    __import__(module)
+    print(module, time.process_time() - start)
+print("brought", *({heavy} & set(sys.modules)))
+"""
+
+
+def import_faults(modules, limit=0.05, tries=3):
+    """What is slow behind torch in every try, by the processor's clock, or brings what is heavy."""
+    best = dict.fromkeys(modules, float("inf"))
+    for _ in range(tries):
+        code = COLD.format(modules=list(modules), heavy=HEAVY)
+        run = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        *times, (_, *heavy) = (line.split() for line in run.stdout.splitlines())
+        if heavy:
+            return [f"brings {name}" for name in sorted(heavy)]
+        for module, seconds in times:
+            best[module] = min(best[module], float(seconds))
+        if max(best.values()) < limit:
+            return []
+    return [f"{module}: {took:.3f} s" for module, took in best.items() if took >= limit]
+
+
 # ---- form
 
 BAD_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
@@ -500,13 +532,17 @@ def test_names_and_arguments_are_those_of_the_house(module, name):
     [
         ("lumen", ["torch", "numpy", "matplotlib", "transformers"]),
         ("lumen.count", ["torch", "numpy", "matplotlib", "transformers"]),
-        ("lumen.attention", ["matplotlib", "transformers"]),
     ],
 )
 def test_an_import_pulls_in_no_more_than_it_needs(module, kept_out):
     code = f"import sys, {module}; print(sorted(set({kept_out}) & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_an_import_is_light_and_quick():
+    rooms = [path for path in LUMEN if room_of(path) != "book"]
+    assert import_faults([module_at(path).__name__ for path in rooms]) == []
 
 
 @pytest.mark.parametrize("path", by_name(COUNTED_FILES))
@@ -745,6 +781,12 @@ def test_path_rule_can_fail():
         "~/work",
     ):
         assert path_faults(text) == []
+
+
+def test_import_rule_can_fail():
+    assert import_faults(["lumen.dense", "matplotlib"], tries=1) == ["brings matplotlib"]
+    (fault,) = import_faults(["lumen.dense"], limit=0.0, tries=1)
+    assert fault.startswith("lumen.dense: 0.0")
 
 
 def test_example_rule_can_fail():

@@ -45,7 +45,8 @@ def at_least(lowest: int, **sizes: int) -> None:
         ValueError: n is a whole number from 1 up, got 0
     """
     for name, size in sizes.items():
-        if not isinstance(size, int) or size < lowest:
+        whole = isinstance(size, int) and not isinstance(size, bool)
+        if not whole or size < lowest:
             wanted = f"a whole number from {lowest} up"
             raise ValueError(f"{name} is {wanted}, got {size!r}")
 

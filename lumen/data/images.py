@@ -29,8 +29,8 @@ def digits(
     thirteen people wrote both, so a test digit is by no stranger.
 
     Args:
-        part: ``"train"``, ``"test"`` or ``"all"``; all come in the order
-            of their source, where one writer's digits stand together.
+        part: ``"train"``, ``"test"`` or ``"all"``, which alone keeps the
+            order of its source.
         dtype: of the images.
 
     Shape:
