@@ -441,6 +441,10 @@ API = {
     ("block", "TransformerBlock.forward"): (
         "self, x, *, mask=None, causal=False, cache=None, positions=None"
     ),
+    ("encoder", "Bert"): "config",
+    ("encoder", "Bert.from_pretrained"): "folder",
+    ("encoder", "Bert.forward"): "self, ids, *, mask=None, token_types=None",
+    ("encoder", "mean_pool"): "states, mask",
     ("count", "count"): "module",
     ("count", "recurrent_params"): (
         "kind, input_size, hidden_size, layers=1, directions=1, *, biases=2"
@@ -467,6 +471,7 @@ def test_names_and_arguments_are_those_of_the_house(module, name):
         ("lumen", ["torch", "numpy", "matplotlib", "transformers"]),
         ("lumen.count", ["torch", "numpy", "matplotlib", "transformers"]),
         ("lumen.attention", ["matplotlib", "transformers"]),
+        ("lumen.encoder", ["matplotlib", "transformers", "safetensors"]),
     ],
 )
 def test_an_import_pulls_in_no_more_than_it_needs(module, kept_out):
