@@ -31,6 +31,7 @@ from lumen.attention import KVCache, MultiHeadAttention
 from lumen.block import MLP, SwiGLU, TransformerBlock
 from lumen.conv import Conv1d, Conv2d
 from lumen.count import (
+    EncoderConfig,
     Row,
     attention_flops,
     attention_params,
@@ -58,6 +59,7 @@ from lumen.count import (
 )
 from lumen.dense import Linear
 from lumen.embedding import Embedding
+from lumen.encoder import Bert, ClassificationHead, MLMHead, Pooler
 from lumen.norm import BatchNorm1d, BatchNorm2d, LayerNorm, RMSNorm
 from lumen.recurrent import GRU, LSTM, RNN
 
@@ -617,6 +619,9 @@ SIZES = {"d_model": 24, "n_heads": 6, "n_kv_heads": 2}
 RUN = {"input_size": 5, "hidden_size": 7}
 WIDTHS = {"d_model": 24, "d_kv": 8, "S": 11}
 
+ENCODER = {"V": 50, "P": 16, "N": 3, "L": 2, "d": 24, "T": 11}
+HEAD = {"d_model": 6, "n_classes": 3, "vocab_size": 50}
+
 CONV = {"in_channels": 4, "out_channels": 6, "groups": 2, "k_h": 3, "k_w": 5, "k": 3}
 
 
@@ -647,6 +652,21 @@ def test_weights_of_the_docstrings():
         (pooling.MaxPool2d(2), {}, 0),
         (pooling.AvgPool2d(2), {}, 0),
         (pooling.GlobalAvgPool2d(), {}, 0),
+        (
+            Bert(EncoderConfig(50, 24, 2, 6, n_positions=16, n_types=3)),
+            ENCODER,
+            embedding_params(50 + 16 + 3, 24)
+            + norm_params(24)
+            + 2 * block_params(24, 6)
+            + linear_params(24, 24),
+        ),
+        (Pooler(6), HEAD, linear_params(6, 6)),
+        (ClassificationHead(6, 3), HEAD, linear_params(6, 6) + linear_params(6, 3)),
+        (
+            MLMHead(Embedding(50, 6)),
+            HEAD,
+            linear_params(6, 6) + norm_params(6) + linear_params(6, 50),
+        ),
     ]
     for layer, sizes, wanted in layers:
         assert formula(type(layer), "Weights", **sizes) == wanted == count(layer).total
@@ -682,6 +702,10 @@ def test_costs_of_the_docstrings():
             {"d_model": 24, "S": 11},
             block_flops(1, 24, 6) + mixing_flops(1, 24, keys=11) - mixing_flops(1, 24),
         ),
+        (Bert, ENCODER, 2 * block_flops(11, 24, 6) // 11),
+        (Pooler, HEAD, linear_flops(6, 6)),
+        (ClassificationHead, HEAD, linear_flops(6, 6) + linear_flops(6, 3)),
+        (MLMHead, HEAD, linear_flops(6, 6) + linear_flops(6, 50)),
     ]
     for thing, sizes, wanted in costs:
         assert formula(thing, "Cost", **sizes) == wanted
@@ -700,5 +724,6 @@ def test_every_layer_with_a_formula_is_compared():
     }
     compared = "AvgPool2d BatchNorm1d BatchNorm2d Conv1d Conv2d Dropout Embedding GRU LSTM "
     compared += "GlobalAvgPool2d LayerNorm LearnedPositions Linear MLP MaxPool2d RNN RMSNorm "
-    compared += "MultiHeadAttention Residual SwiGLU TransformerBlock"
+    compared += "MultiHeadAttention Residual SwiGLU TransformerBlock "
+    compared += "Bert ClassificationHead MLMHead Pooler"
     assert layers == set(compared.split())

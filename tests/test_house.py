@@ -490,6 +490,10 @@ API = {
     ("data", "entropy"): "unit='character'",
     ("data", "log_probability"): "sentence",
     ("data", "translation"): "n, *, seed, part='train'",
+    ("encoder", "Bert"): "config",
+    ("encoder", "Bert.from_pretrained"): "folder",
+    ("encoder", "Bert.forward"): "self, ids, *, mask=None, token_types=None",
+    ("encoder", "mean_pool"): "states, mask",
     ("count", "count"): "module",
     ("count", "recurrent_params"): (
         "kind, input_size, hidden_size, layers=1, directions=1, *, biases=2"
@@ -532,6 +536,7 @@ def test_names_and_arguments_are_those_of_the_house(module, name):
     [
         ("lumen", ["torch", "numpy", "matplotlib", "transformers"]),
         ("lumen.count", ["torch", "numpy", "matplotlib", "transformers"]),
+        ("lumen.encoder", ["matplotlib", "transformers", "safetensors"]),
     ],
 )
 def test_an_import_pulls_in_no_more_than_it_needs(module, kept_out):
