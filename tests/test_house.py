@@ -37,9 +37,11 @@ LAYERS = set().union(*FLOORS)
 ARROWS = {room: set().union(*FLOORS[:i]) for i, floor in enumerate(FLOORS) for room in floor}
 for model in FLOORS[-1]:
     ARROWS[model] |= {"count"}  # what they are made from
+ARROWS["encoder"] |= {"pretrained"}
 ARROWS |= {
     "": set(),  # lumen/__init__.py
     "count": {"count"},
+    "pretrained": {"count"},
     "data": {"data"},
     "book": {"book"},
     "grading": {"grading"},
@@ -49,7 +51,7 @@ OUTSIDE = dict.fromkeys(LAYERS, {"torch"}) | {
     "": set(),
     "count": set(),
     "data": {"torch", "numpy", "sklearn"},
-    "encoder": {"torch", "safetensors"},
+    "pretrained": {"torch", "safetensors"},
     "book": {"torch", "numpy", "matplotlib", "font_source_sans_pro"},
     "grading": {"torch", "numpy"},
     "exercises": {"torch", "numpy"},
@@ -328,7 +330,11 @@ def text_files():
 
 LUMEN = python_files("lumen")
 LAYER_FILES = [path for path in LUMEN if room_of(path) in LAYERS]
-COUNTED_FILES = [*LAYER_FILES, *sorted((ROOT / "lumen" / "count").glob("[a-z]*.py"))]
+COUNTED_FILES = [
+    *LAYER_FILES,
+    ROOT / "lumen" / "pretrained.py",
+    *sorted((ROOT / "lumen" / "count").glob("[a-z]*.py")),
+]
 COUNTED_FILES += sorted((ROOT / "lumen" / "data").glob("[a-z]*.py"))
 
 
