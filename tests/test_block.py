@@ -500,6 +500,14 @@ def test_cross_block_drops_in_training_only():
     assert torch.equal(CrossAttentionBlock(8, 2, dropout=1.0).double()(x, context), x)
 
 
+def test_weights_of_the_source_are_dropped_too():
+    layer, x = CrossAttentionBlock(8, 2).double(), normal(2, 5, 8)
+    layer.cross.drop.p = 1.0
+    nobody = torch.zeros(5, 6, dtype=torch.bool)
+    y, wanted = (layer(x, normal(2, 6, 8), context_mask=mask) for mask in (None, nobody))
+    assert torch.equal(y, wanted) and not torch.equal(layer.eval()(x, normal(2, 6, 8)), y)
+
+
 def test_cross_block_refuses_what_its_parts_refuse():
     with pytest.raises(ValueError, match="n_heads must divide d_model, got 3 and 8"):
         CrossAttentionBlock(8, 3)

@@ -462,6 +462,8 @@ def test_of_equal_scores_the_first_is_the_likeliest():
     assert token_shares(even, temperature=0)[1].tolist() == [1, 0, 0, 0]
     assert token_shares(even, temperature=0)[1].argmax() == even[1].argmax()
     assert token_shares(even).tolist() == [[0.25] * 4] * 2
+    kept = token_shares(torch.zeros(50_257), top_k=3).nonzero().flatten()
+    assert kept.tolist() == [0, 1, 2]
 
 
 def test_shares_stand_extreme_scores():
@@ -511,9 +513,12 @@ def test_seeds_repeat_and_greedy_draws_nothing():
 
 
 def test_writing_keeps_no_gradients_and_changes_no_weight():
-    gpt = made("gpt2")
+    gpt, graphs = made("gpt2"), []
+    gpt.head.register_forward_hook(lambda layer, x, y: graphs.append(y.requires_grad))
     before = {name: t.clone() for name, t in gpt.state_dict().items()}
-    assert not gpt.generate(tokens(1, 4), 5).requires_grad
+    gpt.generate(tokens(1, 4), 5)
+    gpt(tokens(1, 4))
+    assert graphs == [False] * 5 + [True]
     assert all(torch.equal(t, before[name]) for name, t in gpt.state_dict().items())
     assert all(p.grad is None and p.requires_grad for p in gpt.parameters())
 

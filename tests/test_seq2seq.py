@@ -538,8 +538,11 @@ def test_dropout_is_on_in_training_only():
 
 
 def test_writing_keeps_no_gradients_and_draws_nothing():
-    model, before = made("pre"), torch.get_rng_state()
+    model, before, graphs = made("pre"), torch.get_rng_state(), []
+    model.encoder[0].register_forward_hook(lambda layer, x, y: graphs.append(y.requires_grad))
+    model.head.register_forward_hook(lambda layer, x, y: graphs.append(y.requires_grad))
     model.generate(tokens(2, 6), 5, start=0)
+    assert graphs == [False] * 6
     assert torch.equal(torch.get_rng_state(), before)
     assert all(p.grad is None and p.requires_grad for p in model.parameters())
 
