@@ -28,10 +28,12 @@ from lumen import (
     residual,
 )
 from lumen.attention import KVCache, MultiHeadAttention
-from lumen.block import MLP, SwiGLU, TransformerBlock
+from lumen.block import MLP, CrossAttentionBlock, SwiGLU, TransformerBlock
 from lumen.conv import Conv1d, Conv2d
 from lumen.count import (
+    DecoderConfig,
     EncoderConfig,
+    EncoderDecoderConfig,
     Row,
     attention_flops,
     attention_params,
@@ -57,11 +59,13 @@ from lumen.count import (
     score_bytes,
     transformer_params,
 )
+from lumen.decoder import GPT
 from lumen.dense import Linear
 from lumen.embedding import Embedding
 from lumen.encoder import Bert, ClassificationHead, MLMHead, Pooler
 from lumen.norm import BatchNorm1d, BatchNorm2d, LayerNorm, RMSNorm
 from lumen.recurrent import GRU, LSTM, RNN
+from lumen.seq2seq import EncoderDecoder
 
 # ---- counted against torch
 
@@ -622,6 +626,10 @@ WIDTHS = {"d_model": 24, "d_kv": 8, "S": 11}
 ENCODER = {"V": 50, "P": 16, "N": 3, "L": 2, "d": 24, "T": 11}
 HEAD = {"d_model": 6, "n_classes": 3, "vocab_size": 50}
 
+MODEL = {"V": 11, "P": 9, "L": 3, "d": 24, "T": 5, "S": 7}
+CROSS_PARAMS = block_params(24, 6) + attention_params(24, 6) + norm_params(24)
+CROSS_FLOPS = projection_flops(1, 24, 6) + mixing_flops(1, 24, keys=5) + mlp_flops(24)
+CROSS_FLOPS += 2 * linear_flops(24, 24) + mixing_flops(1, 24, keys=7)
 CONV = {"in_channels": 4, "out_channels": 6, "groups": 2, "k_h": 3, "k_w": 5, "k": 3}
 
 
@@ -646,6 +654,19 @@ def test_weights_of_the_docstrings():
         (MLP(6, 10), {"d_model": 6, "d_ff": 10}, mlp_params(6, 10)),
         (SwiGLU(6, 10), {"d_model": 6, "d_ff": 10}, mlp_params(6, 10, gated=True)),
         (TransformerBlock(24, 6), {"d_model": 24}, block_params(24, 6)),
+        (CrossAttentionBlock(24, 6), {"d_model": 24}, CROSS_PARAMS),
+        (
+            GPT(DecoderConfig(11, 24, 3, 6, n_positions=9)),
+            MODEL,
+            embedding_params(11 + 9, 24) + 3 * block_params(24, 6) + norm_params(24),
+        ),
+        (
+            EncoderDecoder(EncoderDecoderConfig(11, 24, 3, 6)),
+            MODEL,
+            embedding_params(11, 24)
+            + 3 * (block_params(24, 6) + CROSS_PARAMS)
+            + 2 * norm_params(24),
+        ),
         (MultiHeadAttention(**SIZES), WIDTHS, attention_params(**SIZES)),
         (conv.Conv2d(4, 6, (3, 5), groups=2), CONV, conv_params(4, 6, (3, 5), groups=2)),
         (conv.Conv1d(4, 6, 3, groups=2), CONV, conv_params(4, 6, (3,), groups=2)),
@@ -706,6 +727,14 @@ def test_costs_of_the_docstrings():
         (Pooler, HEAD, linear_flops(6, 6)),
         (ClassificationHead, HEAD, linear_flops(6, 6) + linear_flops(6, 3)),
         (MLMHead, HEAD, linear_flops(6, 6) + linear_flops(6, 50)),
+        (block.CrossAttentionBlock, {"d_model": 24, "T": 5, "S": 7}, CROSS_FLOPS),
+        (
+            GPT,
+            MODEL,
+            3 * (projection_flops(1, 24, 6) + mixing_flops(1, 24, keys=7) + mlp_flops(24))
+            + linear_flops(24, 11),
+        ),
+        (EncoderDecoder, MODEL, 3 * CROSS_FLOPS + linear_flops(24, 11)),
     ]
     for thing, sizes, wanted in costs:
         assert formula(thing, "Cost", **sizes) == wanted
@@ -725,5 +754,5 @@ def test_every_layer_with_a_formula_is_compared():
     compared = "AvgPool2d BatchNorm1d BatchNorm2d Conv1d Conv2d Dropout Embedding GRU LSTM "
     compared += "GlobalAvgPool2d LayerNorm LearnedPositions Linear MLP MaxPool2d RNN RMSNorm "
     compared += "MultiHeadAttention Residual SwiGLU TransformerBlock "
-    compared += "Bert ClassificationHead MLMHead Pooler"
+    compared += "Bert ClassificationHead MLMHead Pooler CrossAttentionBlock GPT EncoderDecoder"
     assert layers == set(compared.split())

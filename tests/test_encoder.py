@@ -924,11 +924,11 @@ def test_heads_refuse_no_token_another_width_and_no_size():
     [
         ({"n_layers": 0}, "n_layers wants a whole number ≥ 1, got 0"),
         ({"n_heads": 5}, "n_heads must divide d_model, got 5 and 24"),
-        ({"vocab_size": 0}, "Embedding wants sizes ≥ 1, got 0 and 24"),
-        ({"n_types": 0}, "Embedding wants sizes ≥ 1, got 0 and 24"),
-        ({"n_positions": 0}, "positions want sizes ≥ 1, got 0 and 24"),
-        ({"d_ff": 0}, "MLP wants sizes ≥ 1, got 24 and 0"),
-        ({"eps": -1.0}, "LayerNorm wants d ≥ 1 and eps ≥ 0"),
+        ({"vocab_size": 0}, "vocab_size wants a whole number ≥ 1, got 0"),
+        ({"n_types": 0}, "n_types wants a whole number ≥ 1, got 0"),
+        ({"n_positions": 0}, "n_positions wants a whole number ≥ 1, got 0"),
+        ({"d_ff": 0}, "d_ff wants a whole number ≥ 1, got 0"),
+        ({"eps": -1.0}, "eps wants a number ≥ 0, got -1.0"),
         ({"dropout": 1.5}, "dropout wants p from 0 to 1, got 1.5"),
     ],
 )

@@ -500,6 +500,30 @@ API = {
     ("encoder", "Bert.from_pretrained"): "folder",
     ("encoder", "Bert.forward"): "self, ids, *, mask=None, token_types=None",
     ("encoder", "mean_pool"): "states, mask",
+    ("block", "norm_named"): "name, eps=None",
+    ("block", "mlp_named"): "name, bias=True",
+    ("block", "kept_length"): "caches, layers, batch",
+    ("block", "CrossAttentionBlock"): (
+        "d_model, n_heads, d_ff=None, dropout=0.0, *, norm_first=True, norm=LayerNorm, mlp=MLP"
+    ),
+    ("block", "CrossAttentionBlock.forward"): (
+        "self, x, context, *, mask=None, causal=False, context_mask=None, cache=None"
+    ),
+    ("decoder", "GPT"): "config",
+    ("decoder", "GPT.forward"): "self, ids, *, cache=None, return_weights=False",
+    ("decoder", "GPT.states"): "self, ids",
+    ("decoder", "GPT.new_cache"): "self",
+    ("decoder", "GPT.generate"): (
+        "self, ids, n, *, temperature=0.0, top_k=None, top_p=None, generator=None, use_cache=True"
+    ),
+    ("decoder", "token_shares"): "logits, *, temperature=1.0, top_k=None, top_p=None",
+    ("decoder", "logit_lens"): "gpt, ids",
+    ("seq2seq", "EncoderDecoder"): "config",
+    ("seq2seq", "EncoderDecoder.forward"): "self, source, target, *, mask=None",
+    ("seq2seq", "EncoderDecoder.encode"): "self, source, *, mask=None",
+    ("seq2seq", "EncoderDecoder.decode"): "self, target, states, *, mask=None, cache=None",
+    ("seq2seq", "EncoderDecoder.new_cache"): "self",
+    ("seq2seq", "relative_bucket"): "distance, *, causal",
     ("count", "count"): "module",
     ("count", "recurrent_params"): (
         "kind, input_size, hidden_size, layers=1, directions=1, *, biases=2"
