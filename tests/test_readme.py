@@ -37,9 +37,9 @@ def test_a_command_prints(command):
 
 
 def test_the_weights_of_three_models_are_there_to_paste():
-    (session,) = SESSIONS
+    lines = "".join(SESSIONS).splitlines()
     for weights in ("109,482,240", "124,439,808", "8,030,261,248"):
-        assert weights in session.splitlines()
+        assert weights in lines
     assert "import lumen.count as c; print(c.MODELS)" in COMMANDS
 
 
