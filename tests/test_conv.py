@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
 
+import lumen.conv
+from lumen.book.memory import peak_bytes
 from lumen.conv import Conv1d, Conv2d, conv1d, conv2d
 from lumen.count import conv_params, count, receptive_field
 from lumen.dense import linear
@@ -106,6 +108,22 @@ def test_the_functions_equal_those_of_torch(n):
                 x,
                 weight,
             )
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("at_once", [1, 700])
+def test_a_batch_in_parts_equals_torch_too(n, at_once, monkeypatch):
+    ours, theirs, params = pair(n, 4, 6, 3, padding=1, stride=2, groups=2)
+    monkeypatch.setattr(lumen.conv, "AT_ONCE", at_once)
+    agree(ours, theirs, normal(5, 4, *(9, 8)[:n]), params=params)
+
+
+def test_a_larger_batch_takes_no_more_memory_than_its_output(monkeypatch):
+    layer = Conv2d(4, 4, 3)
+    monkeypatch.setattr(lumen.conv, "AT_ONCE", 4 * 9 * 30 * 30)  # one image
+    one, six = (peak_bytes(layer, torch.ones(batch, 4, 32, 32)) for batch in (1, 6))
+    output = 4 * 4 * 30 * 30  # bytes for each image, held in parts and then as a whole
+    assert six - one <= 2 * 5 * output + 100
 
 
 @pytest.mark.parametrize("n", [1, 2])

@@ -312,6 +312,15 @@ def test_momentum_is_the_share_of_the_new_batch():
 def test_batch_norm_equals_torch_in_float32():
     equals_torch(BATCH["1d"], 16, 8, dtype=torch.float32, tolerance=2e-5)
     equals_torch(BATCH["2d"], 4, 8, 5, 5, dtype=torch.float32, tolerance=2e-5)
+    equals_torch(BATCH["1d"], 16, 8, momentum=None, dtype=torch.float32, tolerance=2e-5)
+
+
+def test_batch_norm_remembers_in_its_own_precision():
+    ours, theirs = batch_pair(BATCH["1d"], 4, dtype=torch.float32)
+    x = normal(16, 4, dtype=torch.bfloat16)
+    ours(x), theirs(x)
+    assert ours.running_var.dtype == torch.float32
+    same_memory(ours, theirs, 2e-2)
 
 
 def test_batch_norm_defaults_and_state_are_those_of_torch():
