@@ -241,6 +241,16 @@ CHANNELS = Question(
             "Two things. Rows and columns have changed places, as exchanging two axes moves only"
             " two of three. And you count the axes from the front, where any number may stand.",
         ),
+        "turned-permuted": (
+            lambda images: images.permute(0, 3, 2, 1),
+            "Two things. Behind the channels, columns stand before rows: every picture lies on its"
+            " side. And you name four axes, where any number may stand in front.",
+        ),
+        "all-turned": (
+            lambda images: images.permute(*reversed(range(images.dim()))),
+            "Every axis has changed places, those in front of the pictures as well. Only the last"
+            " three have anything to do with it, and rows stay before columns.",
+        ),
         "swapped": (
             lambda images: images.transpose(-1, -2),
             "The channels have moved by one place only and stand between rows and columns.",
@@ -346,6 +356,11 @@ _MEASURES = {
         lambda off: (off**2).mean() / 2,
         "Half of what is wanted. Some books divide by two to make the derivative shorter; this one"
         " does not.",
+    ),
+    "half-sum": (
+        lambda off: (off**2).sum() / 2,
+        "You add up where you should average, and halve what should be whole: asked for is the"
+        " plain mean of the squares.",
     ),
     "absolute": (
         lambda off: off.abs().mean(),
@@ -514,6 +529,11 @@ BACK = Question(
             "That is the gradient of the weights, and it is right. Asked for is that of the input,"
             " which is handed on to the layer before.",
         ),
+        "not-handed-on": (
+            lambda g, x, weight, bias: g * (x @ weight.T + bias > 0),
+            "That is the gradient of the sums, half of the way. One product is left, through the"
+            " weights to the inputs.",
+        ),
         "not-turned": (
             lambda g, x, weight, bias: (g * (x @ weight.T + bias > 0)) @ weight.T,
             _WAY,
@@ -653,6 +673,11 @@ STEP = Question(
             _stepped(gradient=lambda off, x: off.sum(0)[:, None]),
             "All weights of a row move by the same amount. The chain rule has one factor more: how"
             " much does the output change when this weight does?",
+        ),
+        "one-for-all": (
+            _stepped(over=lambda off: 1, gradient=lambda off, x: (off.T @ x).mean()),
+            "All weights move by the same amount: your mean runs over the weights. Over which axis"
+            " only should it?",
         ),
         "turned": (
             lambda weight, x, wanted, rate: (
