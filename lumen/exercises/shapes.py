@@ -64,6 +64,19 @@ def _followed(formula, guarded=True):
     return wrong
 
 
+def _returned_at_once(side, layers):
+    for layer in layers:
+        return side_after(side, (layer,))
+
+
+def _guarded_too_early(side, layers):
+    for kernel, stride, padding in layers:
+        if kernel > side:
+            raise ValueError("the window does not fit")
+        side = (side + 2 * padding - kernel) // stride + 1
+    return side
+
+
 def _only_layer(at):
     return lambda side, layers: side_after(side, layers[at : at + 1 or None])
 
@@ -155,6 +168,16 @@ FOLLOW = Question(
             _only_layer(0),
             "Right for one layer. What comes out of it goes into the next: does your loop come"
             " round a second time?",
+        ),
+        "returned-at-once": (
+            _returned_at_once,
+            "Right for one layer. Does your loop come round a second time, or is something in it"
+            " over too soon? And what do you give back when there is no layer at all?",
+        ),
+        "guard-without-padding": (
+            _guarded_too_early,
+            "You refuse windows that fit thanks to their padding. Which side is it that a window"
+            " must not be larger than?",
         ),
         "last-layer": (
             _only_layer(-1),
@@ -268,6 +291,10 @@ CHANNELS = Question(
         ),
         "one-picture": (lambda images: images.permute(2, 0, 1), _ANY_AXES),
         "one-batch": (lambda images: images.permute(0, 3, 1, 2), _ANY_AXES),
+        "picture-or-batch": (
+            lambda images: images.permute((0, 3, 1, 2) if images.dim() == 4 else (2, 0, 1)),
+            _ANY_AXES,
+        ),
         "to-the-front": (
             lambda images: images.movedim(-1, 0),
             "Right for one picture. In a batch your channels stand before the pictures, and should"
@@ -523,6 +550,16 @@ BACK = Question(
             _sent_back(lambda g, x, weight, bias: F.relu(x @ weight.T + bias)),
             "You multiply by what the layer put out. The chain rule asks for the slope of the bend,"
             " which is one or zero.",
+        ),
+        "times-output-clamped": (
+            _sent_back(lambda g, x, weight, bias: (x @ weight.T + bias).clamp(min=0)),
+            "You multiply by what the layer put out. The chain rule asks for the slope of the bend,"
+            " which is one or zero.",
+        ),
+        "times-sum": (
+            _sent_back(lambda g, x, weight, bias: x @ weight.T + bias),
+            "You multiply by the sums themselves. The chain rule asks for the slope of the bend at"
+            " each of them, which is one or zero.",
         ),
         "for-the-weights": (
             lambda g, x, weight, bias: (g * (x @ weight.T + bias > 0)).T @ x,
