@@ -790,7 +790,11 @@ OPERATORS = {
     ast.FloorDiv: [ast.Div, ast.Mult],
     ast.Mod: [ast.FloorDiv, ast.Mult],
     ast.MatMult: [ast.Mult],
+    ast.Pow: [ast.Mult],
     ast.Eq: [ast.NotEq, ast.GtE],
+    ast.NotEq: [ast.Eq],
+    ast.Lt: [ast.LtE, ast.Gt],
+    ast.Gt: [ast.GtE, ast.Lt],
     ast.Is: [ast.IsNot],
 }
 WORDS = {
@@ -891,6 +895,12 @@ EQUIVALENT = {
         "attention.heads",
         "raise ValueError(f'a width of {d_model} does not divide into {x} heads')",
     ): "the message of a refusal is free, its type is not",
+    ("shapes.loss", "return ((wanted - predicted.squeeze(1)) ** 2).mean()"): (
+        "a square does not ask which of the two is taken from the other"
+    ),
+    ("shapes.step", "gradient = 2 * off.T @ x / len(wanted)"): (
+        "there are as many wanted rows as inputs, or the difference would fail"
+    ),
 }
 
 
@@ -907,7 +917,7 @@ MUTANTS = [
 )
 def test_a_mutant_of_a_reference_is_refused(name, line, source):
     question = QUESTIONS[name]
-    namespace = dict(vars(bank))
+    namespace = dict(vars(inspect.getmodule(question.reference)))
     exec(source, namespace)
     found = verdict(namespace[question.reference.__name__], question)
     assert found.ok == ((name, line) in EQUIVALENT)
