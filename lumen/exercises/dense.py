@@ -277,6 +277,11 @@ _BACK = {
         {"bias": lambda g, x, w: _rows(g).sum(0, keepdim=True)},
         "The numbers are right, and there is an axis too many: the offsets are a plain list.",
     ),
+    "bias-no-axes": (
+        {"bias": lambda g, x, w: g.sum(tuple(range(g.dim() - 1)))},
+        "Right with axes in front, wrong with none. A single example has nothing to add up, and"
+        " torch takes a sum over an empty list of axes for a sum over all of them.",
+    ),
     "bias-total": (
         {"bias": lambda g, x, w: g.sum()},
         "You add up everything to one number. There is an offset for every output.",
