@@ -901,6 +901,10 @@ EQUIVALENT = {
     ("shapes.step", "gradient = 2 * off.T @ x / len(wanted)"): (
         "there are as many wanted rows as inputs, or the difference would fail"
     ),
+    (
+        "dense.back",
+        "return g.reshape(-1, g.size(-1)).T @ x.reshape(-1, weight.size(-1))",
+    ): "a weight has a column for each number that goes in",
 }
 
 
