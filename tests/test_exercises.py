@@ -190,7 +190,8 @@ def test_gradients_are_asked_wherever_there_is_something_to_learn(name):
         for case in question.cases(0)
     ]
     asked = [case.upstream is not None for case in question.cases(0)]
-    if any(takes_floats):
+    first = question.cases(0)[0]
+    if any(takes_floats) and floats(question.reference(*first.args.values(), **first.kwargs)):
         assert sum(asked) >= len(asked) / 2
     for case in question.cases(0):
         if case.upstream is not None:
@@ -792,6 +793,7 @@ OPERATORS = {
     ast.MatMult: [ast.Mult],
     ast.Eq: [ast.NotEq, ast.GtE],
     ast.Is: [ast.IsNot],
+    ast.LtE: [ast.Lt, ast.GtE],
 }
 WORDS = {
     "amax": ["amin", "mean"],
@@ -907,7 +909,7 @@ MUTANTS = [
 )
 def test_a_mutant_of_a_reference_is_refused(name, line, source):
     question = QUESTIONS[name]
-    namespace = dict(vars(bank))
+    namespace = dict(vars(inspect.getmodule(question.reference)))
     exec(source, namespace)
     found = verdict(namespace[question.reference.__name__], question)
     assert found.ok == ((name, line) in EQUIVALENT)
