@@ -1048,7 +1048,7 @@ def test_an_unknown_question_is_told_its_neighbours():
         check("attention.scale")
     with pytest.raises(ValueError, match="attention.causal, attention.count, "):
         check("zzz")
-    with pytest.raises(ValueError, match="no set 'attenton'; there are: attention"):
+    with pytest.raises(ValueError, match="no set 'attenton'; there are: .*attention"):
         score("attenton", {})
 
 
@@ -1071,7 +1071,8 @@ def test_a_check_that_waits_says_for_what(name):
 
 
 def test_a_function_of_any_name_in_the_wrong_place_is_told_the_right_one():
-    with pytest.raises(TypeError, match=r'waits for your function: check\("attention.scaled"\)'):
+    first = re.escape(f'waits for your function: check("{next(iter(QUESTIONS))}")')
+    with pytest.raises(TypeError, match=first):
         check(lambda q, k: q @ k)
 
 

@@ -174,11 +174,17 @@ SIGMOID = Question(
             "Close, and too steep: you give the chance that a normal draw lies below x. It has"
             " nearly the same shape, and is another function.",
         ),
-        "softmax": (
-            lambda x: torch.softmax(x, -1),
-            "Your numbers depend on their neighbours: they share out one whole. Each number should"
-            " be treated by itself.",
-        ),
+        **{
+            name: (
+                shares,
+                "Your numbers depend on their neighbours: they share out one whole. Each number"
+                " should be treated by itself.",
+            )
+            for name, shares in {
+                "softmax": lambda x: torch.softmax(x, -1),
+                "shares": lambda x: torch.exp(x) / torch.exp(x).sum(),
+            }.items()
+        },
     },
     alternatives={
         "torch": torch.sigmoid,
@@ -225,6 +231,11 @@ GELU = Question(
         "tanh-fit-decimal": (lambda x: _tanh_fit(x, 0.44715), _CONSTANT),
         "tanh-fit-cubic": (lambda x: _tanh_fit(x, cubic=0.44715), _CONSTANT),
         "tanh-fit-inverted": (lambda x: _tanh_fit(x, 1 / ROOT_2_PI), _CONSTANT),
+        "tanh-fit-bracket": (
+            lambda x: 0.5 * x * (1 + torch.tanh(ROOT_2_PI * x + 0.044715 * x**3)),
+            "A fit by tanh, with a bracket in the wrong place. Leave the fit alone: asked for is"
+            " the exact function, with the chance that a normal draw lies below x.",
+        ),
         "tanh-fit-root": (lambda x: _tanh_fit(x, 2 / math.pi), _CONSTANT),
         "sigmoid-fit": (
             lambda x: x * sigmoid(1.702 * x),
@@ -255,6 +266,11 @@ GELU = Question(
             lambda x: x * _erf(x, 1 / ROOT_2),
             "The right shape, too steep. The width of the bell goes into the argument of the error"
             " function, and yours goes the wrong way.",
+        ),
+        "root-outside": (
+            lambda x: 0.5 * x * (1 + torch.erf(x) / ROOT_2),
+            "Far out your numbers are not those that went in: the switch never opens all the way."
+            " A root stands outside of the error function that belongs inside.",
         ),
         "half-inside": (
             lambda x: x * _erf(x, 2),
@@ -345,6 +361,16 @@ SILU = Question(
         "mirrored": (
             lambda x: x * sigmoid(-x),
             "Your gate opens to the left. It should let large numbers pass.",
+        ),
+        "mirrored-overflow": (
+            lambda x: x / (1 + torch.exp(x)),
+            "Your gate opens to the left. It should let large numbers pass. And when that is right,"
+            " look at what comes back from far out: an exponential overflows.",
+        ),
+        "softmax": (
+            lambda x: x * torch.softmax(x, -1),
+            "Your numbers depend on their neighbours: the gates share out one whole. Each number"
+            " should open its own.",
         ),
         "gelu": (
             gelu,
@@ -607,6 +633,16 @@ WIDTH = Question(
         "not-rounded": (
             lambda d, multiple_of=256: 8 * d // 3,
             "The width for equal weights, and right so far. It should end on a multiple.",
+        ),
+        "not-rounded-up": (
+            lambda d, multiple_of=256: math.ceil(Fraction(8 * d, 3)),
+            "The width for equal weights. It should end on a multiple, and before that its"
+            " fraction is dropped.",
+        ),
+        "nearest-exact": (
+            lambda d, multiple_of=256: round(Fraction(8 * d, 3 * multiple_of)) * multiple_of,
+            "You end on the nearest multiple. The rule drops the fraction, then goes up to a"
+            " multiple, and stays where one is met.",
         ),
         "down": (
             _rounded(lambda d: 8 * d // 3, up=False),
