@@ -191,4 +191,4 @@ def softmax(x: Tensor, dim: int) -> Tensor:
         raise ValueError(f"softmax wants a score in dim {dim}, got {given}")
     # The shift cancels in the result, so it needs no gradient.
     exp = torch.exp(x - x.detach().amax(dim, keepdim=True))
-    return exp * (1 / exp.sum(dim, keepdim=True))
+    return exp * exp.sum(dim, keepdim=True).reciprocal()

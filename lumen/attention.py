@@ -129,7 +129,7 @@ def hide(scores: Tensor, mask: Tensor) -> Tensor:
     if not _broadcasts(given, wanted):
         raise ValueError(f"a mask must broadcast to {wanted}, got {given}")
     if mask.dtype == torch.bool:
-        return scores.masked_fill(~mask, -math.inf)
+        return torch.where(mask, scores, -math.inf)
     if mask.is_floating_point():
         return scores + mask.to(scores.dtype)
     raise ValueError(f"a mask must be boolean or float, got {mask.dtype}")
@@ -154,9 +154,10 @@ def masked_softmax(scores: Tensor) -> Tensor:
     """
     lowest = torch.finfo(scores.dtype).min  # −inf − (−inf) would be NaN
     peak = scores.detach().amax(dim=-1, keepdim=True).clamp(min=lowest)
-    exp = torch.exp(scores - peak)
+    # eˣ as 2^(x / ln 2), for torch.exp can be slow where x is −inf
+    exp = torch.exp2((scores - peak) / math.log(2))
     total = exp.sum(dim=-1, keepdim=True).clamp(min=1)
-    return exp * (1 / total)
+    return exp * total.reciprocal()
 
 
 def split_heads(x: Tensor, n_heads: int) -> Tensor:
@@ -425,7 +426,8 @@ def _head_width(d_model, n_heads, n_kv_heads, rope):
 def _check(q: Tensor, k: Tensor, v: Tensor) -> None:
     given = [tuple(t.shape) for t in (q, k, v)]
     try:
-        torch.broadcast_shapes(*(shape[:-2] for shape in given))
+        if len(outer := {shape[:-2] for shape in given}) > 1:
+            torch.broadcast_shapes(*outer)
         (_, d_q), (n, d_k), (n_v, _) = (shape[-2:] for shape in given)
         fits = d_q == d_k > 0 and n == n_v > 0
     except (RuntimeError, ValueError):

@@ -5,9 +5,10 @@ anew wherever it appears. A convolution shares: it bets that what matters is
 local, and means the same anywhere. The outputs move with the input,
 exactly where no border is near and the stride divides the shift.
 
-Every window is a row of numbers, every kernel too: laid side by side they
-make one matrix product. The windows are strided views; the product needs
-them copied out, so each input number stands there once for each tap.
+Every window is a column of numbers, every kernel a row: laid side by side
+they make one matrix product. So each input number is copied once for each
+tap of a kernel, for a few images at a time: what fits the processor's cache
+need not go through memory.
 """
 
 import math
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 Sizes = int | Sequence[int]
+AT_ONCE = 2**20  # numbers in the windows of the images that go together
 
 
 def conv2d(
@@ -179,7 +181,8 @@ class Conv2d(_Conv):
     Cost:
         ``2 · out_channels · (in_channels // groups) · k_h · k_w`` FLOPs per
         position of the output, offset included. The windows take
-        in_channels · k_h · k_w numbers in memory per position.
+        in_channels · k_h · k_w numbers per position, in memory while
+        training.
 
     Raises:
         ValueError: a size has no sense, groups does not divide both channel
@@ -263,18 +266,35 @@ def _convolve(n, x, weight, bias, stride, padding, dilation, groups):
     _check_input(name, x, per_group * groups, kernel, pads, dilation)
     sides = [p for ends in reversed(pads) for p in ends]
     x = torch.constant_pad_nd(x, sides) if any(sides) else x
-    steps = zip(kernel, stride, dilation, strict=True)
-    for axis, (k, s, d) in enumerate(steps, 2):
-        x = x.unfold(axis, d * (k - 1) + 1, s)[..., ::d]
-    # (B, in, *size, *kernel) → (in, *kernel, B, *size), a view
-    batch, size, taps = len(x), x.shape[2 : 2 + n], range(2 + n, 2 + 2 * n)
-    x = x.permute(1, *taps, 0, *range(2, 2 + n))
+    steps = list(zip(kernel, stride, dilation, strict=True))
+    pairs = zip(x.shape[2:], steps, strict=True)
+    size = [(m - d * (k - 1) - 1) // s + 1 for m, (k, s, d) in pairs]
     reads = per_group * math.prod(kernel)
-    columns = x.reshape(groups, reads, batch * math.prod(size))
-    y = weight.reshape(groups, out // groups, reads) @ columns
-    y = y.view(out, batch * math.prod(size))
-    y = y if bias is None else y + bias[:, None]
-    return y.view(out, batch, *size).transpose(0, 1).contiguous()
+    at_once = max(1, AT_ONCE // (groups * reads * math.prod(size)))
+    weight = weight.reshape(groups, out // groups, reads)
+    # (in, *kernel, B, *size) → (groups, reads, B · H' · W')
+    parts = [
+        weight @ _windows(images, steps, size).view(groups, reads, -1)
+        for images in x.split(at_once)
+    ]
+    # (groups, out / groups, B · H' · W') → (B, out, *size)
+    parts = [y.view(out, -1, *size).transpose(0, 1) for y in parts]
+    y = torch.cat(parts)
+    return y if bias is None else y.add_(bias.view(-1, *[1] * n))
+
+
+def _windows(x, steps, size):
+    """For each tap a copy of x that starts with the number it reads first.
+
+    (B, in, H, W) → (in, k_h, k_w, B, H', W')
+    """
+    x = x.transpose(0, 1)
+    for i, (k, s, d) in enumerate(steps):
+        reach = s * (size[i] - 1) + 1
+        rest = [slice(None)] * (len(steps) - 1 - i)
+        taps = [slice(d * u, d * u + reach, s) for u in range(k)]
+        x = torch.stack([x[(..., tap, *rest)] for tap in taps], dim=1 + i)
+    return x
 
 
 def _sizes(layer: str, name: str, value: Sizes, n: int, least: int = 1):

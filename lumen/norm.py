@@ -36,11 +36,12 @@ def layer_norm(
         >>> layer_norm(torch.tensor([1.0, 0.0, 0.0, 0.0]))
         tensor([ 1.7320, -0.5773, -0.5773, -0.5773])
     """
-    centred = x - x.mean(dim=-1, keepdim=True)
-    variance = centred.square().mean(dim=-1, keepdim=True)
+    d = x.shape[-1]  # not mean(): its gradient would divide all of x by d
+    centred = x - x.sum(dim=-1, keepdim=True) / d
+    variance = centred.square().sum(dim=-1, keepdim=True) / d
     y = centred * torch.rsqrt(variance + eps)
     y = y if weight is None else y * weight
-    return y if bias is None else y + bias
+    return y if bias is None else y.add_(bias)
 
 
 def rms_norm(
@@ -64,7 +65,7 @@ def rms_norm(
         >>> rms_norm(torch.tensor([3.0, 4.0, 0.0, 0.0]))
         tensor([1.2000, 1.6000, 0.0000, 0.0000])
     """
-    mean_square = x.square().mean(dim=-1, keepdim=True)
+    mean_square = x.square().sum(dim=-1, keepdim=True) / x.shape[-1]
     y = x * torch.rsqrt(mean_square + eps)
     return y if weight is None else y * weight
 
@@ -100,15 +101,15 @@ def batch_norm(
         >>> batch_norm(torch.tensor([[1.0], [3.0]]))[1]
         (tensor([2.]), tensor([1.]))
     """
-    axes = [0, *range(2, x.ndim)]
-    mean, variance = moments or (x.mean(axes), None)
+    axes, n = [0, *range(2, x.ndim)], x.numel() // x.shape[1]
+    mean, variance = moments or (x.sum(axes) / n, None)
     centred = x - _per_channel(mean, x)
     if variance is None:
-        variance = centred.square().mean(axes)
+        variance = centred.square().sum(axes) / n
     scale = torch.rsqrt(variance + eps)
     scale = scale if weight is None else scale * weight
     y = centred * _per_channel(scale, x)
-    y = y if bias is None else y + _per_channel(bias, x)
+    y = y if bias is None else y.add_(_per_channel(bias, x))
     return y, (mean, variance)
 
 
@@ -267,10 +268,10 @@ class _BatchNorm(nn.Module):
         self.num_batches_tracked += 1
         rate = self.momentum
         if rate is None:
-            rate = 1 / self.num_batches_tracked.double()
+            rate = 1 / self.num_batches_tracked.to(self.running_mean.dtype)
         unbiased = variance * (n / (n - 1))
-        self.running_mean.mul_(1 - rate).add_(rate * mean)
-        self.running_var.mul_(1 - rate).add_(rate * unbiased)
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), rate)
+        self.running_var.lerp_(unbiased.to(self.running_var.dtype), rate)
 
     def _check(self, x: Tensor) -> None:
         name, channels = type(self).__name__, len(self.weight)

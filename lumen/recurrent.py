@@ -122,7 +122,7 @@ def gru_step(
         (w, w_new), (b, b_new) = weight.split(widths), bias.split(widths)
         r, z = sigmoid(a_gates + h @ w.T + b).chunk(2, dim=-1)
         n = tanh(a_new + (r * h) @ w_new.T + b_new)
-    return n + z * (h - n)  # (1 − z) n + z h
+    return torch.lerp(n, h, z)  # (1 − z) n + z h
 
 
 def unroll(
