@@ -12,24 +12,11 @@ from fractions import Fraction
 import torch
 import torch.nn.functional as F
 
+from lumen.grading.draw import Draw
 from lumen.grading.question import Case, Question
 
 ROOT_2 = math.sqrt(2)
 ROOT_2_PI = math.sqrt(2 / math.pi)
-
-
-class _Draw:
-    """Seeded draws that no global state can change: not the generator, the dtype or the device."""
-
-    def __init__(self, seed: int):
-        self.generator = torch.Generator("cpu").manual_seed(seed)
-
-    def normal(self, *shape: int, dtype=torch.float32) -> torch.Tensor:
-        return torch.randn(shape, generator=self.generator, dtype=dtype, device="cpu")
-
-    def between(self, low: int, high: int) -> int:
-        draw = torch.randint(low, high + 1, (), generator=self.generator, device="cpu")
-        return draw.item()
 
 
 def _numbers(values, dtype):
@@ -38,7 +25,7 @@ def _numbers(values, dtype):
 
 def _bend_cases(seed):
     """Inputs for a function of single numbers: all shapes, both sides, the middle, far out."""
-    draw = _Draw(seed)
+    draw = Draw(seed)
     n, m = draw.between(3, 5), draw.between(6, 9)
 
     def case(label, x):
@@ -419,7 +406,7 @@ def dead_units(z):
 
 
 def _dead_cases(seed):
-    draw = _Draw(seed)
+    draw = Draw(seed)
     n, units = draw.between(6, 9), draw.between(10, 14)
 
     def layer(*shape, dead, dtype=torch.float32):
@@ -568,7 +555,7 @@ def swiglu_width(d, multiple_of=256):
 
 
 def _width_cases(seed):
-    draw = _Draw(seed)
+    draw = Draw(seed)
     d, multiple = draw.between(400, 900), draw.between(5, 60)
 
     def case(label, d, **kwargs):
