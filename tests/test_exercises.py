@@ -190,7 +190,8 @@ def test_gradients_are_asked_wherever_there_is_something_to_learn(name):
         for case in question.cases(0)
     ]
     asked = [case.upstream is not None for case in question.cases(0)]
-    if any(takes_floats):
+    first = question.cases(0)[0]
+    if any(takes_floats) and floats(question.reference(*first.args.values(), **first.kwargs)):
         assert sum(asked) >= len(asked) / 2
     for case in question.cases(0):
         if case.upstream is not None:
@@ -796,6 +797,7 @@ OPERATORS = {
     ast.Lt: [ast.LtE, ast.Gt],
     ast.Gt: [ast.GtE, ast.Lt],
     ast.Is: [ast.IsNot],
+    ast.LtE: [ast.Lt, ast.GtE],
 }
 WORDS = {
     "amax": ["amin", "mean"],
@@ -1060,7 +1062,7 @@ def test_an_unknown_question_is_told_its_neighbours():
         check("attention.scale")
     with pytest.raises(ValueError, match="attention.causal, attention.count, "):
         check("zzz")
-    with pytest.raises(ValueError, match="no set 'attenton'; there are: attention"):
+    with pytest.raises(ValueError, match="no set 'attenton'; there are: .*attention"):
         score("attenton", {})
 
 
@@ -1083,7 +1085,8 @@ def test_a_check_that_waits_says_for_what(name):
 
 
 def test_a_function_of_any_name_in_the_wrong_place_is_told_the_right_one():
-    with pytest.raises(TypeError, match=r'waits for your function: check\("attention.scaled"\)'):
+    first = re.escape(f'waits for your function: check("{next(iter(QUESTIONS))}")')
+    with pytest.raises(TypeError, match=first):
         check(lambda q, k: q @ k)
 
 
