@@ -5,6 +5,7 @@ import doctest
 import inspect
 import math
 import re
+import sys
 import textwrap
 from functools import partial
 from itertools import cycle
@@ -174,6 +175,7 @@ def test_a_degenerate_input_is_there(name):
     def ones(case):
         values = [*case.args.values(), *case.kwargs.values()]
         sizes = [value.shape for value in values if type(value) is torch.Tensor]
+        sizes += [(len(value),) for value in values if type(value) is tuple]
         return any(1 in shape for shape in sizes) or any(type(v) is int and v == 1 for v in values)
 
     assert any(ones(case) for case in QUESTIONS[name].cases(0))
@@ -790,6 +792,7 @@ OPERATORS = {
     ast.FloorDiv: [ast.Div, ast.Mult],
     ast.Mod: [ast.FloorDiv, ast.Mult],
     ast.MatMult: [ast.Mult],
+    ast.Pow: [ast.Mult],
     ast.Eq: [ast.NotEq, ast.GtE],
     ast.Is: [ast.IsNot],
 }
@@ -891,6 +894,14 @@ EQUIVALENT = {
         "attention.heads",
         "raise ValueError(f'a width of {d_model} does not divide into {x} heads')",
     ): "the message of a refusal is free, its type is not",
+    ("depth.pieces", "units = zip(weight, bias, out, strict=False)"): (
+        "weights, offsets and readings of the same units are equally many"
+    ),
+    (
+        "depth.pieces",
+        "for place, jump in [(b / w, v * abs(w)) for w, b, v in units if w]:",
+    ): "a line in a mirror has as many kinks",
+    ("depth.zigzag", "x = (1 - 2 * x).abs()"): "the absolute value does not see the sign",
 }
 
 
@@ -907,7 +918,7 @@ MUTANTS = [
 )
 def test_a_mutant_of_a_reference_is_refused(name, line, source):
     question = QUESTIONS[name]
-    namespace = dict(vars(bank))
+    namespace = dict(vars(sys.modules[question.reference.__module__]))
     exec(source, namespace)
     found = verdict(namespace[question.reference.__name__], question)
     assert found.ok == ((name, line) in EQUIVALENT)
