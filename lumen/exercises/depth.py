@@ -73,6 +73,11 @@ def _kinks_where(keep, place=lambda w, b: -b / w):
     return count
 
 
+def _between_zero_and_one(weight, bias, out):
+    units = zip(weight, bias, out, strict=True)
+    return 1 + len({-b / w for w, b, v in units if w and v and 0 < -b / w < 1})
+
+
 def _each_unit(weight, bias, out):
     return 1 + sum(1 for w, v in zip(weight, out, strict=True) if w and v)
 
@@ -143,6 +148,15 @@ PIECES = Question(
             _kinks_where(lambda w, v: w and v),
             "Right unless two units in the same place undo each other. The line has a kink where"
             " its slope changes: by how much does each unit change it?",
+        ),
+        "each-hinge": (
+            lambda weight, bias, out: 1 + sum(1 for w in weight if w),
+            "You leave out the units that have no hinge. Of those that have one, some share their"
+            " place with another, and some are not read at all.",
+        ),
+        "strip": (
+            _between_zero_and_one,
+            "You have looked at x from 0 to 1 only. Asked for is the whole line.",
         ),
         "unread": (
             _kinks_where(lambda w, v: w),
@@ -326,7 +340,7 @@ def _fold_cases(seed):
         case("two units, no offset", 2, 0.0),
         case("one unit below", 1),
         case("three units", 3),
-        case("many units, in float64", 7, None, torch.float64),
+        case("many units, in float64", 7, 0.3, torch.float64),
         case("as many as rows and columns", 5),
     ]
 
@@ -377,6 +391,18 @@ FOLD = Question(
             _fold_with(_wide, lambda offset: (-1, 1)),
             "Right while what you read has no offset. With one, it enters both hinges as well:"
             " write out twice the value less one, term by term.",
+        ),
+        "offset-lost-float32": (
+            lambda out, offset: _fold_with(_wide, lambda offset: (-1, 1))(out, offset).to(
+                torch.float32
+            ),
+            "Right while what you read has no offset and stands in float32. With an offset, it"
+            " enters both hinges as well: write out twice the value less one, term by term.",
+        ),
+        "read-alike": (
+            lambda out, offset: fold_layer(0 * out + 1, offset),
+            "You read every unit below with weight 1, as in a plain stack of folds. Here the"
+            " weights with which they are read are given.",
         ),
         "offset-once": (
             _fold_with(_wide, lambda offset: (offset - 1, 1 - offset)),
@@ -615,6 +641,19 @@ BOUND = Question(
             lambda n_in, width, depth: (width / n_in) ** (n_in * (depth - 1)) * _cells(n_in, width),
             "Units that are left over when the width is shared out among the inputs fold nothing:"
             " how often a layer folds along each axis is a whole number, and so is your answer.",
+        ),
+        "rounded-late": (
+            lambda n_in, width, depth: (
+                int((width / n_in) ** (n_in * (depth - 1))) * _cells(n_in, width)
+            ),
+            "You round down once, at the end. But each layer folds a whole number of times along"
+            " each axis: what is rounded is what is raised to the power.",
+        ),
+        "sum-from-one": (
+            lambda n_in, width, depth: (
+                (width // n_in) ** (n_in * (depth - 1)) * (_cells(n_in, width) - 1)
+            ),
+            "Your sum begins one term late. A strip that nobody cuts is one piece.",
         ),
         "all-fold": (
             lambda n_in, width, depth: (width // n_in) ** (n_in * depth) * _cells(n_in, width),
