@@ -7,11 +7,18 @@ the last is not here: a pre-norm stack wants one more norm at its end.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from torch import Tensor, nn
 
-from lumen.activation import gelu, silu
-from lumen.attention import KVCache, MultiHeadAttention
+from lumen.activation import gelu, relu, silu
+from lumen.attention import (
+    KVCache,
+    MultiHeadAttention,
+    attention,
+    merge_heads,
+    split_heads,
+)
 from lumen.dense import Linear
 from lumen.dropout import Dropout
 from lumen.norm import LayerNorm
@@ -239,7 +246,8 @@ class TransformerBlock(nn.Module):
         causal: bool = False,
         cache: KVCache | None = None,
         positions: Tensor | None = None,
-    ) -> Tensor:
+        return_weights: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Let the tokens of x read one another, then think.
 
         Args:
@@ -249,17 +257,230 @@ class TransformerBlock(nn.Module):
             causal: hide the future.
             cache: keys and values read before; those of x join them.
             positions: of the tokens, for rope.
+            return_weights: return the weights of all heads too.
         """
-        how = {"mask": mask, "causal": causal}
+        how = {"mask": mask, "causal": causal, "return_weights": True}
         how |= {"cache": cache, "positions": positions}
         if self.norm_first:
-            x = x + self.drop(self.attn(self.ln1(x), **how))
-            return x + self.mlp(self.ln2(x))
-        x = self.ln1(x + self.drop(self.attn(x, **how)))
-        return self.ln2(x + self.mlp(x))
+            gathered, weights = self.attn(self.ln1(x), **how)
+            x = x + self.drop(gathered)
+            x = x + self.mlp(self.ln2(x))
+        else:
+            gathered, weights = self.attn(x, **how)
+            x = self.ln1(x + self.drop(gathered))
+            x = self.ln2(x + self.mlp(x))
+        return (x, weights) if return_weights else x
 
     def extra_repr(self) -> str:
         return f"norm_first={self.norm_first}"
+
+
+class CrossAttentionBlock(nn.Module):
+    """Add to each token what its past says, what a source says, and an MLP.
+
+    ``x ← x + drop(attn(ln1(x)))``, ``x ← x + drop(cross(ln2(x), c))``,
+    ``x ← x + mlp(ln3(x))``
+
+    In cross-attention the queries come from x, keys and values from the
+    source's states c. There is no order between the two, so no causal mask,
+    and the keys and values of c are the same for every token of x.
+    Post-norm puts each norm behind its sum, as in ``TransformerBlock``.
+
+    Args:
+        d_model: numbers in a token.
+        n_heads: heads, in both attentions.
+        d_ff: width inside the MLP; None: what ``mlp`` takes by itself.
+        dropout: as in ``TransformerBlock``, in both attentions.
+        norm_first: pre-norm; False: post-norm.
+        norm: makes a norm from d_model.
+        mlp: makes the MLP from d_model, d_ff and dropout.
+        bias: whether the projections of attention have offsets.
+
+    Shape:
+        x (B, T, d_model), context (B, S, d_model) → (B, T, d_model)
+
+    Weights:
+        ``16 · d_model · d_model + 19 · d_model`` as it comes: a
+        ``TransformerBlock`` with 4 d² + 4 d more of attention and 2 d of a
+        third norm.
+
+    Cost:
+        ``28 · d_model · d_model + 4 · (T + S) · d_model`` FLOPs per
+        position as it comes, with T tokens of its own and S of the source;
+        and 4 d² once for each position of the source.
+
+    Raises:
+        ValueError: as ``MultiHeadAttention`` and the parts given for norm
+            and mlp do.
+
+    Differs from:
+        ``torch.nn.TransformerDecoderLayer``: pre-norm and GELU by default,
+        no dropout inside the MLP, and in a mask True means may attend.
+
+    Source:
+        Vaswani et al. (2017), Attention Is All You Need, section 3.1.
+
+    Example:
+        >>> import torch
+        >>> block, x = CrossAttentionBlock(64, 8), torch.zeros(2, 7, 64)
+        >>> block(x, torch.zeros(2, 9, 64), causal=True).shape
+        torch.Size([2, 7, 64])
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_ff: int | None = None,
+        dropout: float = 0.0,
+        *,
+        norm_first: bool = True,
+        norm: Callable[[int], nn.Module] = LayerNorm,
+        mlp: Callable[..., nn.Module] = MLP,
+        bias: bool = True,
+    ):
+        super().__init__()
+        self.norm_first = norm_first
+        how = {"bias": bias, "dropout": dropout}
+        self.ln1 = norm(d_model)
+        self.attn = MultiHeadAttention(d_model, n_heads, **how)
+        self.ln2 = norm(d_model)
+        self.cross = MultiHeadAttention(d_model, n_heads, **how)
+        self.ln3 = norm(d_model)
+        self.mlp = mlp(d_model, d_ff, dropout)
+        self.drop = Dropout(dropout)
+
+    def forward(
+        self,
+        x: Tensor,
+        context: Tensor,
+        *,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        context_mask: Tensor | None = None,
+        cache: tuple[KVCache, KVCache] | None = None,
+        return_weights: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor, Tensor]:
+        """Let the tokens of x read one another, then the source, and think.
+
+        Args:
+            x: the tokens.
+            context: what was made of the source.
+            mask: between tokens of x, as in ``MultiHeadAttention``.
+            causal: hide the future of x.
+            context_mask: True = may attend; broadcasts to (B, h, T, S).
+            cache: keys and values of x, which grow, and of the context,
+                which are made once and then taken as they are.
+            return_weights: return those of both attentions too.
+        """
+        own, fixed = (None, None) if cache is None else cache
+        how = {"mask": mask, "causal": causal, "cache": own}
+        seen = (context, context_mask, fixed)
+        if self.norm_first:
+            past, near = self.attn(self.ln1(x), return_weights=True, **how)
+            x = x + self.drop(past)
+            said, far = self._look(self.ln2(x), *seen)
+            x = x + self.drop(said)
+            x = x + self.mlp(self.ln3(x))
+        else:
+            past, near = self.attn(x, return_weights=True, **how)
+            x = self.ln1(x + self.drop(past))
+            said, far = self._look(x, *seen)
+            x = self.ln2(x + self.drop(said))
+            x = self.ln3(x + self.mlp(x))
+        return (x, near, far) if return_weights else x
+
+    def extra_repr(self) -> str:
+        return f"norm_first={self.norm_first}"
+
+    def _look(self, x, context, mask, fixed) -> tuple[Tensor, Tensor]:
+        """Cross-attention, whose keys and values are made once if kept."""
+        cross, h = self.cross, self.cross.n_heads
+        if fixed is None or fixed.keys is None:
+            k = split_heads(cross.key(context), h)  # (B, h, S, d_head)
+            v = split_heads(cross.value(context), h)
+        else:
+            k, v = fixed.keys, fixed.values
+        q = split_heads(cross.query(x), h)
+        how = {"mask": mask, "drop": cross.drop, "return_weights": True}
+        mixed, weights = attention(q, k, v, **how)
+        if fixed is not None:
+            fixed.keys, fixed.values = k, v
+        return cross.out(merge_heads(mixed)), weights
+
+
+def norm_named(
+    name: str,
+    eps: float | None = None,
+) -> Callable[[int], nn.Module]:
+    """Find the norm that a configuration names.
+
+    Args:
+        name: "layer" or "rms".
+        eps: of the norm; None: as the norm has it.
+
+    Raises:
+        ValueError: there is no norm of this name.
+
+    Example:
+        >>> norm_named("rms", eps=1e-5)(64)
+        RMSNorm(64, eps=1e-05)
+    """
+    norm = _named("norm", name, {"layer": LayerNorm, "rms": RMSNorm})
+    return norm if eps is None else partial(norm, eps=eps)
+
+
+def mlp_named(name: str, bias: bool = True) -> Callable[..., nn.Module]:
+    """Find the MLP that a configuration names.
+
+    Args:
+        name: "relu", "gelu", "gelu_tanh" or "swiglu".
+        bias: whether there are offsets; "swiglu" never has them.
+
+    Raises:
+        ValueError: there is no MLP of this name.
+
+    Example:
+        >>> mlp_named("relu", bias=False)(64).fc
+        Linear(64, 256, bias=False)
+    """
+    acts = {"relu": relu, "gelu": gelu}
+    acts["gelu_tanh"] = partial(gelu, approximate="tanh")
+    mlps = {act: partial(MLP, act=acts[act], bias=bias) for act in acts}
+    return _named("mlp", name, mlps | {"swiglu": SwiGLU})
+
+
+def kept_length(
+    caches: list[KVCache],
+    layers: list[MultiHeadAttention],
+    batch: int,
+) -> int:
+    """Tell how many tokens the caches of a stack hold, one for each layer.
+
+    Raises:
+        ValueError: there are more caches or fewer than layers, they do not
+            hold the same number of tokens, or not those of this batch and
+            of these heads.
+
+    Example:
+        >>> kept_length([KVCache()], [MultiHeadAttention(8, 2)], batch=1)
+        0
+    """
+    n, heads = len(layers), layers[0].n_kv_heads
+    keys = [kept.keys for kept in caches]
+    given = [k if k is None else tuple(k.shape) for k in keys]
+    length = caches[0].length if caches else 0
+    d_head = len(layers[0].key.weight) // heads
+    if given not in ([None] * n, [(batch, heads, length, d_head)] * n):
+        wanted = f"{n} of them, empty or ({batch}, {heads}, T, {d_head})"
+        raise ValueError(f"caches want {wanted}, got {given}")
+    return length
+
+
+def _named(kind: str, name: str, options: dict):
+    if name not in options:
+        raise ValueError(f"{kind} wants one of {[*options]}, got {name!r}")
+    return options[name]
 
 
 def _check_sizes(layer: str, d_model: int, d_ff: int) -> None:

@@ -191,6 +191,14 @@ def test_the_scale_is_that_of_a_head_and_not_of_the_model():
     assert (weights - softmax(q @ k.mT / math.sqrt(64), -1)).abs().max() > 1e-3
 
 
+def test_the_softmax_is_taken_over_keys():
+    # jadore801120/attention-is-all-you-need-pytorch#52
+    q, k, v = qkv(t=3, s=5)
+    _, weights = attention(q, k, v, return_weights=True)
+    assert_close(weights.sum(-1), torch.ones(3).double())
+    assert (weights.sum(-2) - 3 / 5).abs().max() > 0.1
+
+
 def test_scaling_the_queries_first_is_the_same():
     # getalp/Flaubert#45
     q, k = normal(10, 64), normal(10, 64, seed=1)
@@ -292,7 +300,7 @@ def test_causal_and_mask_both_hold():
 
 @pytest.mark.parametrize("kind", ["boolean", "float"])
 def test_a_query_that_may_attend_nowhere_gets_zeros(kind):
-    # pytorch/pytorch#41508, #40932, #160064, #27968; errata_004, E40
+    # pytorch/pytorch#41508, #40932, #160064, #27968, #131060; errata_004, E40
     mask = some_mask(4, 4)
     mask[1] = False
     mask = mask if kind == "boolean" else added(mask)
@@ -523,7 +531,7 @@ def test_layer_equals_torch_for_any_shape(batch, tokens, n_heads, d_head):
 
 
 def test_true_means_attend_here_and_hidden_there():
-    # rasbt/LLMs-from-scratch#1061, pytorch/pytorch#21518, tensorflow/text#894
+    # rasbt/LLMs-from-scratch#1061, #1062, #1063, pytorch/pytorch#21518, tensorflow/text#894
     ours, theirs = multihead(8, 2)
     x, past = normal(2, 4, 8), causal_mask(4, 4)
     same_as_torch(ours, theirs, x, mask=past, attn_mask=~past)
@@ -571,7 +579,8 @@ def test_masks_with_two_three_and_four_axes(kind):
 @pytest.mark.parametrize(
     ("d_model", "n_heads", "bias", "weights"),
     [
-        (512, 8, True, 1_050_624),  # discuss.pytorch.org/t/167547, karpathy/nanoGPT#629
+        # discuss.pytorch.org/t/167547, stackoverflow.com/q/66176914, karpathy/nanoGPT#629
+        (512, 8, True, 1_050_624),
         (512, 1, True, 1_050_624),
         (512, 8, False, 1_048_576),
         (768, 12, True, 2_362_368),  # BERT-base

@@ -1,6 +1,7 @@
-"""lumen.block against torch.nn.TransformerEncoderLayer, and against the sums it is made of."""
+"""lumen.block against the layers of torch.nn.Transformer, and against the sums it is made of."""
 
 import math
+import warnings
 from functools import partial
 
 import pytest
@@ -13,8 +14,16 @@ from torch.testing import assert_close
 
 from lumen import block, norm
 from lumen.activation import gelu, relu
-from lumen.attention import KVCache, causal_mask
-from lumen.block import MLP, SwiGLU, TransformerBlock
+from lumen.attention import KVCache, MultiHeadAttention, causal_mask
+from lumen.block import (
+    MLP,
+    CrossAttentionBlock,
+    SwiGLU,
+    TransformerBlock,
+    kept_length,
+    mlp_named,
+    norm_named,
+)
 from lumen.count import count
 from lumen.norm import LayerNorm, RMSNorm
 from tests.oracle import agree, normal
@@ -210,7 +219,8 @@ def same_as_torch(ours, theirs, names, x, tolerance=1e-11, mask=None, **hidden):
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize(("d_model", "n_heads", "d_ff"), [(8, 2, 32), (12, 3, 7), (6, 6, 1)])
 def test_equals_torch(d_model, n_heads, d_ff, act, norm_first):
-    # harvardnlp/annotated-transformer#1, #92: the paper is post-norm, its code pre-norm
+    # harvardnlp/annotated-transformer#1, #92, harvardnlp/harvardnlp.github.io#6: the paper is
+    # post-norm, its code pre-norm
     both = pair(d_model, n_heads, d_ff, norm_first, act)
     same_as_torch(*both, normal(3, 5, d_model))
 
@@ -229,7 +239,7 @@ def test_equals_torch_in_float32(norm_first):
 
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_equals_torch_with_the_eps_of_bert(norm_first):
-    # lucidrains/x-transformers#37
+    # lucidrains/x-transformers#37, huggingface/transformers#1089: 1e-12, and the GELU with erf
     same_as_torch(*pair(8, 2, 16, norm_first, eps=1e-12), normal(3, 5, 8))
 
 
@@ -343,6 +353,259 @@ def test_equals_a_layer_of_llama():
     assert_close(ours(x, causal=True), wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_hands_back_the_weights_of_its_attention(kind):
+    layer, x = TransformerBlock(16, 4, **OPTIONS[kind]).double(), normal(2, 6, 16)
+    y, weights = layer(x, causal=True, return_weights=True)
+    read = layer.ln1(x) if layer.norm_first else x
+    _, wanted = layer.attn(read, causal=True, return_weights=True)
+    assert torch.equal(y, layer(x, causal=True)) and torch.equal(weights, wanted)
+    assert weights.shape == (2, 4, 6, 6)
+
+
+# ---- the block with cross-attention against torch.nn.TransformerDecoderLayer
+
+OF_DECODER = {
+    "ln1": "norm1",
+    "attn": "self_attn",
+    "ln2": "norm2",
+    "cross": "multihead_attn",
+    "ln3": "norm3",
+    "mlp.fc": "linear1",
+    "mlp.proj": "linear2",
+}
+
+
+def from_torch(theirs, names):
+    """Tensors of a layer of torch, weights or gradients, under the names of ours."""
+    ours = {}
+    for mine, other in names.items():
+        for kind in ("weight", "bias"):
+            if f"{other}.in_proj_{kind}" in theirs:
+                thirds = theirs[f"{other}.in_proj_{kind}"].chunk(3)
+                for part, third in zip(("query", "key", "value"), thirds, strict=True):
+                    ours[f"{mine}.{part}.{kind}"] = third
+                ours[f"{mine}.out.{kind}"] = theirs[f"{other}.out_proj.{kind}"]
+            elif f"{other}.{kind}" in theirs:
+                ours[f"{mine}.{kind}"] = theirs[f"{other}.{kind}"]
+    return ours
+
+
+def cross_pair(norm_first, act="relu", bias=True, d_ff=16):
+    torch.manual_seed(0)
+    options = {"batch_first": True, "norm_first": norm_first, "bias": bias}
+    theirs = nn.TransformerDecoderLayer(8, 2, d_ff, 0.0, act, **options).double()
+    for name, parameter in theirs.named_parameters():
+        if parameter.ndim == 1:
+            nn.init.normal_(parameter, mean=float("norm" in name and "weight" in name))
+    mlp = mlp_named(act, bias)
+    ours = CrossAttentionBlock(8, 2, d_ff, norm_first=norm_first, mlp=mlp, bias=bias).double()
+    missing, extra = ours.load_state_dict(from_torch(theirs.state_dict(), OF_DECODER), strict=False)
+    assert extra == [] and missing == ([] if bias else ["ln1.bias", "ln2.bias", "ln3.bias"])
+    return ours, theirs
+
+
+def same_as_decoder_layer(ours, theirs, how, other, shape=(3, 5, 6)):
+    batch, n, n_source = shape
+    inputs = normal(batch, n, 8), normal(batch, n_source, 8, seed=1)
+    mine = [x.clone().requires_grad_() for x in inputs]
+    yours = [x.clone().requires_grad_() for x in inputs]
+    y, wanted = ours(*mine, **how), theirs(*yours, **other)
+    upstream = normal(batch, n, 8, seed=11)
+    y.backward(upstream)
+    wanted.backward(upstream)
+    seen = {"y": (y, wanted), "x": (mine[0].grad, yours[0].grad)}
+    seen["context"] = mine[1].grad, yours[1].grad
+    correct = from_torch({name: p.grad for name, p in theirs.named_parameters()}, OF_DECODER)
+    parameters = dict(ours.named_parameters())
+    seen |= {name: (parameters[name].grad, gradient) for name, gradient in correct.items()}
+    assert len(seen) == 3 + sum(1 for _ in theirs.parameters()) + 4 * (
+        2 if theirs.linear1.bias is not None else 1
+    )
+    for name, (given_, right) in seen.items():
+        close = {"rtol": 1e-11, "atol": 1e-11}
+        assert_close(given_, right, **close, msg=lambda m, n=name: f"{n}: {m}")
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("bias", [True, False])
+def test_cross_block_equals_torch(norm_first, act, bias):
+    same_as_decoder_layer(*cross_pair(norm_first, act, bias), {}, {})
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_masks_of_both_attentions_equal_those_of_torch(norm_first):
+    past = causal_mask(5, 5)
+    real = torch.tensor([[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0], [0, 0, 0, 0, 0, 1]]).bool()
+    how = {"causal": True, "context_mask": real[:, None, None, :]}
+    other = {"tgt_mask": ~past, "memory_key_padding_mask": ~real}
+    same_as_decoder_layer(*cross_pair(norm_first), how, other)
+    own = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [1, 1, 1, 1, 0]]).bool()
+    how, other = {"mask": own[:, None, :]}, {"tgt_key_padding_mask": ~own}
+    same_as_decoder_layer(*cross_pair(norm_first), how, other)
+
+
+@settings(max_examples=12)
+@given(st.integers(1, 3), st.integers(1, 5), st.integers(1, 5), st.integers(1, 9), st.booleans())
+def test_cross_block_equals_torch_for_any_shape(batch, n, n_source, d_ff, norm_first):
+    same_as_decoder_layer(*cross_pair(norm_first, d_ff=d_ff), {}, {}, (batch, n, n_source))
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("chunks", [[1] * 5, [3, 2], [1, 4]])
+def test_cross_block_reads_in_pieces_and_the_source_once(norm_first, chunks):
+    layer = CrossAttentionBlock(8, 2, norm_first=norm_first).double()
+    x, context, cache = normal(2, 5, 8), normal(2, 6, 8, seed=1), (KVCache(), KVCache())
+    wanted, near, far = layer(x, context, causal=True, return_weights=True)
+    assert near.shape == (2, 2, 5, 5) and far.shape == (2, 2, 5, 6)
+    pieces = []
+    for piece in x.split(chunks, dim=1):
+        pieces.append(layer(piece, context, causal=True, cache=cache))
+        context = torch.full_like(context, math.nan)  # nobody looks again
+    assert_close(torch.cat(pieces, dim=1), wanted, rtol=0, atol=1e-12)
+    assert [kept.length for kept in cache] == [5, 6]
+    assert not near.triu(1).any() and far.min() > 0
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_a_source_that_may_not_be_read_says_its_offset_alone(norm_first):
+    layer = CrossAttentionBlock(8, 2, norm_first=norm_first).double()
+    nobody = torch.zeros(2, 1, 1, 6, dtype=torch.bool)
+    x = normal(2, 5, 8).requires_grad_()
+    a, b = (layer(x, normal(2, 6, 8, seed=i), context_mask=nobody) for i in (1, 2))
+    a.backward(normal(2, 5, 8, seed=3))
+    assert torch.equal(a, b) and a.isfinite().all() and x.grad.isfinite().all()
+
+
+def test_cross_block_by_its_parts():
+    layer, plain = CrossAttentionBlock(64, 8), TransformerBlock(64, 8)
+    parts = [name for name, _ in layer.named_children()]
+    assert parts == ["ln1", "attn", "ln2", "cross", "ln3", "mlp", "drop"]
+    assert count(layer).total == 16 * 64**2 + 19 * 64
+    assert count(layer).total - count(plain).total == 4 * 64**2 + 6 * 64
+    # pytorch/pytorch#24930
+    assert count(CrossAttentionBlock(512, 8)).total == 4_204_032
+    assert count(TransformerBlock(512, 8)).total == 3_152_384
+    assert repr(layer).startswith("CrossAttentionBlock(\n  norm_first=True\n  (ln1)")
+
+
+def test_cross_block_drops_in_training_only():
+    layer = CrossAttentionBlock(8, 2, dropout=0.5).double()
+    plain = CrossAttentionBlock(8, 2).double()
+    plain.load_state_dict(layer.state_dict())
+    drops = (layer.attn.drop, layer.cross.drop, layer.mlp.drop, layer.drop)
+    assert [drop.p for drop in drops] == [0.5] * 4
+    x, context = normal(2, 9, 8), normal(2, 4, 8, seed=1)
+    assert (layer(x, context) - plain(x, context)).abs().max() > 0.01
+    assert torch.equal(layer.eval()(x, context), plain(x, context))
+    assert torch.equal(CrossAttentionBlock(8, 2, dropout=1.0).double()(x, context), x)
+
+
+def test_weights_of_the_source_are_dropped_too():
+    layer, x = CrossAttentionBlock(8, 2).double(), normal(2, 5, 8)
+    layer.cross.drop.p = 1.0
+    nobody = torch.zeros(5, 6, dtype=torch.bool)
+    y, wanted = (layer(x, normal(2, 6, 8), context_mask=mask) for mask in (None, nobody))
+    assert torch.equal(y, wanted) and not torch.equal(layer.eval()(x, normal(2, 6, 8)), y)
+
+
+def test_cross_block_refuses_what_its_parts_refuse():
+    with pytest.raises(ValueError, match="n_heads must divide d_model, got 3 and 8"):
+        CrossAttentionBlock(8, 3)
+    layer, x = CrossAttentionBlock(8, 2), torch.ones(2, 3, 8)
+    with pytest.raises(ValueError, match=r"linear wants x \(\.\.\., 8\), got \(2, 4, 7\)"):
+        layer(x, torch.ones(2, 4, 7))
+    cache = KVCache(), KVCache()
+    with pytest.raises(ValueError, match=r"a mask must broadcast to \(2, 2, 3, 4\), got \(2, 4\)"):
+        layer(x, torch.ones(2, 4, 8), context_mask=torch.ones(2, 4).bool(), cache=cache)
+    assert cache[1].length == 0
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_cross_block_works_on_another_device(norm_first):
+    with torch.device("meta"):
+        layer = CrossAttentionBlock(16, 4, dropout=0.1, norm_first=norm_first)
+    x, context = torch.ones(2, 5, 16, device="meta"), torch.ones(2, 3, 16, device="meta")
+    assert layer(x, context, causal=True, cache=(KVCache(), KVCache())).device.type == "meta"
+
+
+# ---- the caches of a stack
+
+
+def filled(batch=2, heads=2, length=3, d_head=4):
+    cache = KVCache()
+    cache.append(*torch.zeros(2, batch, heads, length, d_head))
+    return cache
+
+
+def test_caches_of_a_stack_have_one_length():
+    layers = [MultiHeadAttention(16, 4, n_kv_heads=2)] * 3
+    assert kept_length([KVCache()] * 3, layers, 2) == 0
+    assert kept_length([filled()] * 3, layers, 2) == 3
+
+
+@pytest.mark.parametrize(
+    "caches",
+    [
+        [],
+        [KVCache()] * 2,
+        [KVCache()] * 4,
+        [filled(batch=1)] * 3,
+        [filled(heads=4)] * 3,
+        [filled(d_head=8)] * 3,
+        [filled(), filled(), filled(length=2)],
+        [filled(length=2), filled(), filled()],
+        [filled(), filled(), KVCache()],
+        [KVCache(), filled(), filled()],
+    ],
+)
+def test_refuses_caches_that_do_not_fit_a_stack(caches):
+    layers = [MultiHeadAttention(16, 4, n_kv_heads=2)] * 3
+    with pytest.raises(ValueError, match=r"caches want 3 of them, empty or \(2, 2, T, 4\), got \["):
+        kept_length(caches, layers, 2)
+
+
+# ---- parts by name
+
+
+def test_norms_by_name():
+    assert isinstance(norm_named("layer")(8), LayerNorm)
+    assert isinstance(norm_named("rms")(8), RMSNorm)
+    for name, usual in (("layer", 1e-5), ("rms", 1e-6)):
+        assert norm_named(name)(8).eps == usual
+        assert norm_named(name, 0.25)(8).eps == 0.25 and norm_named(name, 0.0)(8).eps == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs"),
+    [("relu", F.relu), ("gelu", F.gelu), ("gelu_tanh", partial(F.gelu, approximate="tanh"))],
+)
+def test_mlps_by_name(name, theirs):
+    x = normal(50, dtype=torch.float32)
+    for bias in (True, False):
+        layer = mlp_named(name, bias)(8, 12, 0.5)
+        assert isinstance(layer, MLP) and layer.drop.p == 0.5
+        assert layer.fc.weight.shape == (12, 8) and (layer.proj.bias is not None) == bias
+        assert_close(layer.act(x), theirs(x))
+    assert mlp_named(name)(8).fc.bias is not None
+
+
+def test_swiglu_by_name():
+    for bias in (True, False):
+        layer = mlp_named("swiglu", bias)(8, 12, 0.5)
+        assert isinstance(layer, SwiGLU) and layer.w_up.weight.shape == (12, 8)
+        assert layer.drop.p == 0.5
+
+
+def test_refuses_names_that_there_are_not():
+    with pytest.raises(ValueError, match=r"norm wants one of \['layer', 'rms'\], got 'LayerNorm'"):
+        norm_named("LayerNorm")
+    wanted = r"mlp wants one of \['relu', 'gelu', 'gelu_tanh', 'swiglu'\], got None"
+    with pytest.raises(ValueError, match=wanted):
+        mlp_named(None)
+
+
 # ---- pre and post
 
 
@@ -373,6 +636,34 @@ def test_weights_are_as_many_in_both(norm_first):
     theirs = nn.TransformerEncoderLayer(16, 2, norm_first=norm_first)
     ours = TransformerBlock(16, 2, 2048, norm_first=norm_first)
     assert count(ours).total == count(theirs).total == 68_752
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+@pytest.mark.parametrize("heads", [1, 8])
+def test_where_the_weights_of_torchs_transformer_are(heads):
+    # pytorch/pytorch#24930, #50086, #74092, #51447: two norms behind the stacks that the paper has
+    # not; RUCAIBox/LLMSurvey#89: no more weights for more heads
+    with torch.device("meta"):
+        last, cross = LayerNorm(512), MultiHeadAttention(512, heads)
+        encoder = count(TransformerBlock(512, heads, 2048)).total
+        decoder = encoder + count(cross).total + count(last).total
+        whole = count(nn.Transformer(nhead=heads)).total
+    assert (encoder, decoder) == (3_152_384, 4_204_032)
+    assert 6 * encoder + 6 * decoder == 44_138_496
+    assert whole == 44_138_496 + 2 * count(last).total == 44_140_544
+
+
+def test_padding_does_not_shorten_what_comes_out():
+    # pytorch/pytorch#97111, #86120: torch's fast path once cut to the longest sentence
+    real = torch.arange(5) < torch.tensor([[3], [2]])
+    x = normal(2, 5, 8, dtype=torch.float32)
+    ours = TransformerBlock(8, 2).eval()
+    assert ours(x, mask=real[:, None, None]).shape == (2, 5, 8)
+    theirs = nn.TransformerEncoderLayer(8, 2, batch_first=True)
+    stack = nn.TransformerEncoder(theirs, 1).eval()
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that nested tensors are a prototype
+        assert stack(x, src_key_padding_mask=~real).shape == (2, 5, 8)
 
 
 def test_names_and_their_order():

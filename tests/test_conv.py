@@ -164,7 +164,11 @@ def test_starts_as_torch_starts(n, groups):
 
 
 def test_the_kernel_is_not_flipped():
-    # pytorch/pytorch#117534
+    # pytorch/pytorch#117534: its ramp and its kernel, then both axes
+    ramp, kernel = torch.arange(10.0).view(1, 1, 5, 2), torch.tensor([[[[1.0], [2.0]]]])
+    assert conv2d(ramp, kernel)[0, 0].tolist() == [[4, 7], [10, 13], [16, 19], [22, 25]]
+    flipped = conv2d(ramp, kernel.flip(-1, -2))
+    assert flipped[0, 0].tolist() == [[2, 5], [8, 11], [14, 17], [20, 23]]
     x = torch.arange(15.0).view(1, 1, 5, 3)
     sum_of_diagonal = torch.tensor([[[[1.0, 0.0], [0.0, 1.0]]]])
     assert conv2d(x, sum_of_diagonal).shape == (1, 1, 4, 2)
@@ -197,6 +201,24 @@ def test_a_kernel_as_large_as_the_image_is_a_dense_layer():
     x, w = normal(2, 4, 5, 3), normal(6, 4, 5, 3, seed=2)
     wanted = linear(x.flatten(1), w.flatten(1))
     assert_close(conv2d(x, w).flatten(1), wanted, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [15, 16])
+def test_the_gradient_is_a_transposed_convolution(size):
+    # pytorch/pytorch#8816, tensorflow/tensorflow#2118: 15 and 16 both come to 8, so the way back
+    # has to be told; what it adds is computed, not zero
+    weight = normal(4, 2, 3, 3, seed=2)
+    x = normal(1, 2, size, size).requires_grad_()
+    y = conv2d(x, weight, stride=2, padding=1)
+    assert y.shape == (1, 4, 8, 8)
+    upstream = normal(1, 4, 8, 8, seed=1)
+    (gradient,) = torch.autograd.grad(y, x, upstream)
+    how = {"stride": 2, "padding": 1}
+    back = F.conv_transpose2d(upstream, weight, output_padding=size - 15, **how)
+    assert back.shape == (1, 2, size, size)
+    assert_close(gradient, back, rtol=0, atol=1e-12)
+    assert_close(back[..., :15, :15], F.conv_transpose2d(upstream, weight, **how))
+    assert (back[..., -1, :] != 0).all()
 
 
 def test_groups_do_not_see_one_another():
@@ -324,6 +346,11 @@ def test_same_refuses_a_stride(layer):
     # pytorch/pytorch#67551: so does torch
     with pytest.raises(ValueError, match="wants stride 1 for 'same', got 2"):
         layer(4, 4, 3, stride=2, padding="same")
+    with pytest.raises(ValueError, match="padding='same' is not supported for strided"):
+        nn.Conv2d(4, 4, 3, stride=2, padding="same")
+    # TensorFlow's means ceil(n / s); with an odd kernel that is what half of it at each end gives
+    for n in (8, 9):
+        assert Conv1d(4, 4, 3, stride=2, padding=1)(torch.ones(1, 4, n)).shape[-1] == -(-n // 2)
     with pytest.raises(ValueError, match=r"conv2d wants stride 1 for 'same', got \(1, 2\)"):
         conv2d(torch.ones(1, 1, 4, 4), torch.ones(1, 1, 2, 2), stride=(1, 2), padding="same")
 

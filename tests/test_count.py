@@ -28,9 +28,12 @@ from lumen import (
     residual,
 )
 from lumen.attention import KVCache, MultiHeadAttention
-from lumen.block import MLP, SwiGLU, TransformerBlock
+from lumen.block import MLP, CrossAttentionBlock, SwiGLU, TransformerBlock
 from lumen.conv import Conv1d, Conv2d
 from lumen.count import (
+    DecoderConfig,
+    EncoderConfig,
+    EncoderDecoderConfig,
     Row,
     attention_flops,
     attention_params,
@@ -54,11 +57,15 @@ from lumen.count import (
     recurrent_flops,
     recurrent_params,
     score_bytes,
+    transformer_params,
 )
+from lumen.decoder import GPT
 from lumen.dense import Linear
 from lumen.embedding import Embedding
+from lumen.encoder import Bert, ClassificationHead, MLMHead, Pooler
 from lumen.norm import BatchNorm1d, BatchNorm2d, LayerNorm, RMSNorm
 from lumen.recurrent import GRU, LSTM, RNN
+from lumen.seq2seq import EncoderDecoder
 
 # ---- counted against torch
 
@@ -533,6 +540,7 @@ COUNTS = {
         "batch": 2,
         "bytes_per_value": 2,
     },
+    transformer_params: {"d": 4, "layers": 2, "vocab": 3, "ffn_mult": 3},
 }
 
 
@@ -615,6 +623,13 @@ SIZES = {"d_model": 24, "n_heads": 6, "n_kv_heads": 2}
 RUN = {"input_size": 5, "hidden_size": 7}
 WIDTHS = {"d_model": 24, "d_kv": 8, "S": 11}
 
+ENCODER = {"V": 50, "P": 16, "N": 3, "L": 2, "d": 24, "T": 11}
+HEAD = {"d_model": 6, "n_classes": 3, "vocab_size": 50}
+
+MODEL = {"V": 11, "P": 9, "L": 3, "d": 24, "T": 5, "S": 7}
+CROSS_PARAMS = block_params(24, 6) + attention_params(24, 6) + norm_params(24)
+CROSS_FLOPS = projection_flops(1, 24, 6) + mixing_flops(1, 24, keys=5) + mlp_flops(24)
+CROSS_FLOPS += 2 * linear_flops(24, 24) + mixing_flops(1, 24, keys=7)
 CONV = {"in_channels": 4, "out_channels": 6, "groups": 2, "k_h": 3, "k_w": 5, "k": 3}
 
 
@@ -639,12 +654,40 @@ def test_weights_of_the_docstrings():
         (MLP(6, 10), {"d_model": 6, "d_ff": 10}, mlp_params(6, 10)),
         (SwiGLU(6, 10), {"d_model": 6, "d_ff": 10}, mlp_params(6, 10, gated=True)),
         (TransformerBlock(24, 6), {"d_model": 24}, block_params(24, 6)),
+        (CrossAttentionBlock(24, 6), {"d_model": 24}, CROSS_PARAMS),
+        (
+            GPT(DecoderConfig(11, 24, 3, 6, n_positions=9)),
+            MODEL,
+            embedding_params(11 + 9, 24) + 3 * block_params(24, 6) + norm_params(24),
+        ),
+        (
+            EncoderDecoder(EncoderDecoderConfig(11, 24, 3, 6)),
+            MODEL,
+            embedding_params(11, 24)
+            + 3 * (block_params(24, 6) + CROSS_PARAMS)
+            + 2 * norm_params(24),
+        ),
         (MultiHeadAttention(**SIZES), WIDTHS, attention_params(**SIZES)),
         (conv.Conv2d(4, 6, (3, 5), groups=2), CONV, conv_params(4, 6, (3, 5), groups=2)),
         (conv.Conv1d(4, 6, 3, groups=2), CONV, conv_params(4, 6, (3,), groups=2)),
         (pooling.MaxPool2d(2), {}, 0),
         (pooling.AvgPool2d(2), {}, 0),
         (pooling.GlobalAvgPool2d(), {}, 0),
+        (
+            Bert(EncoderConfig(50, 24, 2, 6, n_positions=16, n_types=3)),
+            ENCODER,
+            embedding_params(50 + 16 + 3, 24)
+            + norm_params(24)
+            + 2 * block_params(24, 6)
+            + linear_params(24, 24),
+        ),
+        (Pooler(6), HEAD, linear_params(6, 6)),
+        (ClassificationHead(6, 3), HEAD, linear_params(6, 6) + linear_params(6, 3)),
+        (
+            MLMHead(Embedding(50, 6)),
+            HEAD,
+            linear_params(6, 6) + norm_params(6) + linear_params(6, 50),
+        ),
     ]
     for layer, sizes, wanted in layers:
         assert formula(type(layer), "Weights", **sizes) == wanted == count(layer).total
@@ -680,6 +723,18 @@ def test_costs_of_the_docstrings():
             {"d_model": 24, "S": 11},
             block_flops(1, 24, 6) + mixing_flops(1, 24, keys=11) - mixing_flops(1, 24),
         ),
+        (Bert, ENCODER, 2 * block_flops(11, 24, 6) // 11),
+        (Pooler, HEAD, linear_flops(6, 6)),
+        (ClassificationHead, HEAD, linear_flops(6, 6) + linear_flops(6, 3)),
+        (MLMHead, HEAD, linear_flops(6, 6) + linear_flops(6, 50)),
+        (block.CrossAttentionBlock, {"d_model": 24, "T": 5, "S": 7}, CROSS_FLOPS),
+        (
+            GPT,
+            MODEL,
+            3 * (projection_flops(1, 24, 6) + mixing_flops(1, 24, keys=7) + mlp_flops(24))
+            + linear_flops(24, 11),
+        ),
+        (EncoderDecoder, MODEL, 3 * CROSS_FLOPS + linear_flops(24, 11)),
     ]
     for thing, sizes, wanted in costs:
         assert formula(thing, "Cost", **sizes) == wanted
@@ -698,5 +753,6 @@ def test_every_layer_with_a_formula_is_compared():
     }
     compared = "AvgPool2d BatchNorm1d BatchNorm2d Conv1d Conv2d Dropout Embedding GRU LSTM "
     compared += "GlobalAvgPool2d LayerNorm LearnedPositions Linear MLP MaxPool2d RNN RMSNorm "
-    compared += "MultiHeadAttention Residual SwiGLU TransformerBlock"
+    compared += "MultiHeadAttention Residual SwiGLU TransformerBlock "
+    compared += "Bert ClassificationHead MLMHead Pooler CrossAttentionBlock GPT EncoderDecoder"
     assert layers == set(compared.split())

@@ -48,7 +48,8 @@ def test_starts_where_torch_starts():
 
 
 def test_hands_the_row_on_as_it_is():
-    # pytorch/tutorials#2849: the paper multiplies by √d, this does not
+    # pytorch/tutorials#2849, SamLynnEvans/Transformer#10, google/gemma_pytorch#29: the paper and
+    # Gemma multiply by √d, this does not
     layer = Embedding(3, 4)
     assert torch.equal(layer(torch.tensor(2)), layer.weight[2])
 

@@ -37,10 +37,12 @@ LAYERS = set().union(*FLOORS)
 ARROWS = {room: set().union(*FLOORS[:i]) for i, floor in enumerate(FLOORS) for room in floor}
 for model in FLOORS[-1]:
     ARROWS[model] |= {"count"}  # what they are made from
+ARROWS["encoder"] |= {"pretrained"}
 ARROWS |= {
     "": set(),  # lumen/__init__.py
     "count": {"count"},
-    "data": set(),
+    "pretrained": {"count"},
+    "data": {"data"},
     "book": {"book"},
     "grading": {"grading"},
     "exercises": {"exercises", "grading", "count"} | LAYERS,
@@ -49,7 +51,7 @@ OUTSIDE = dict.fromkeys(LAYERS, {"torch"}) | {
     "": set(),
     "count": set(),
     "data": {"torch", "numpy", "sklearn"},
-    "encoder": {"torch", "safetensors"},
+    "pretrained": {"torch", "safetensors"},
     "book": {"torch", "numpy", "matplotlib", "font_source_sans_pro"},
     "grading": {"torch", "numpy"},
     "exercises": {"torch", "numpy"},
@@ -218,6 +220,38 @@ def signature_faults(thing, contract):
     return faults
 
 
+# ---- what an import costs
+
+HEAVY = {"matplotlib", "sklearn", "transformers"}
+COLD = """
+import sys, time
+import torch
+for module in {modules}:
+    start = time.process_time()
+    __import__(module)
+    print(module, time.process_time() - start)
+print("brought", *({heavy} & set(sys.modules)))
+"""
+
+
+def import_faults(modules, limit=0.05, tries=3):
+    """What is slow behind torch in every try, by the processor's clock, or brings what is heavy."""
+    best = dict.fromkeys(modules, float("inf"))
+    for _ in range(tries):
+        code = COLD.format(modules=list(modules), heavy=HEAVY)
+        run = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        *times, (_, *heavy) = (line.split() for line in run.stdout.splitlines())
+        if heavy:
+            return [f"brings {name}" for name in sorted(heavy)]
+        for module, seconds in times:
+            best[module] = min(best[module], float(seconds))
+        if max(best.values()) < limit:
+            return []
+    return [f"{module}: {took:.3f} s" for module, took in best.items() if took >= limit]
+
+
 # ---- form
 
 BAD_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
@@ -296,7 +330,12 @@ def text_files():
 
 LUMEN = python_files("lumen")
 LAYER_FILES = [path for path in LUMEN if room_of(path) in LAYERS]
-COUNTED_FILES = [*LAYER_FILES, *sorted((ROOT / "lumen" / "count").glob("[a-z]*.py"))]
+COUNTED_FILES = [
+    *LAYER_FILES,
+    ROOT / "lumen" / "pretrained.py",
+    *sorted((ROOT / "lumen" / "count").glob("[a-z]*.py")),
+]
+COUNTED_FILES += sorted((ROOT / "lumen" / "data").glob("[a-z]*.py"))
 
 
 def by_name(paths):
@@ -441,6 +480,50 @@ API = {
     ("block", "TransformerBlock.forward"): (
         "self, x, *, mask=None, causal=False, cache=None, positions=None"
     ),
+    ("data", "digits"): "part='all'",
+    ("data", "place"): "images, places, size",
+    ("data", "placed_digits"): "n, size=14, *, seed, part='train'",
+    ("data", "shapes"): "n, size=32, *, seed",
+    ("data", "photo"): "name='china', *, shrink=1",
+    ("data", "spirals"): "n, *, seed, arms=2, turns=1.0, noise=0.05",
+    ("data", "adding"): "n, span, *, seed",
+    ("data", "recall"): "n, span, symbols=8, *, seed",
+    ("data", "repeats"): "n, length=24, symbols=20, *, seed, shortest=4, longest=12",
+    ("data", "counting"): "n, longest, *, seed, shortest=1",
+    ("data", "sentences"): "n, *, seed",
+    ("data", "encode"): "sentences",
+    ("data", "text"): "n_characters, *, seed",
+    ("data", "entropy"): "unit='character'",
+    ("data", "log_probability"): "sentence",
+    ("data", "translation"): "n, *, seed, part='train'",
+    ("encoder", "Bert"): "config",
+    ("encoder", "Bert.from_pretrained"): "folder",
+    ("encoder", "Bert.forward"): "self, ids, *, mask=None, token_types=None",
+    ("encoder", "mean_pool"): "states, mask",
+    ("block", "norm_named"): "name, eps=None",
+    ("block", "mlp_named"): "name, bias=True",
+    ("block", "kept_length"): "caches, layers, batch",
+    ("block", "CrossAttentionBlock"): (
+        "d_model, n_heads, d_ff=None, dropout=0.0, *, norm_first=True, norm=LayerNorm, mlp=MLP"
+    ),
+    ("block", "CrossAttentionBlock.forward"): (
+        "self, x, context, *, mask=None, causal=False, context_mask=None, cache=None"
+    ),
+    ("decoder", "GPT"): "config",
+    ("decoder", "GPT.forward"): "self, ids, *, cache=None, return_weights=False",
+    ("decoder", "GPT.states"): "self, ids",
+    ("decoder", "GPT.new_cache"): "self",
+    ("decoder", "GPT.generate"): (
+        "self, ids, n, *, temperature=0.0, top_k=None, top_p=None, generator=None, use_cache=True"
+    ),
+    ("decoder", "token_shares"): "logits, *, temperature=1.0, top_k=None, top_p=None",
+    ("decoder", "logit_lens"): "gpt, ids",
+    ("seq2seq", "EncoderDecoder"): "config",
+    ("seq2seq", "EncoderDecoder.forward"): "self, source, target, *, mask=None",
+    ("seq2seq", "EncoderDecoder.encode"): "self, source, *, mask=None",
+    ("seq2seq", "EncoderDecoder.decode"): "self, target, states, *, mask=None, cache=None",
+    ("seq2seq", "EncoderDecoder.new_cache"): "self",
+    ("seq2seq", "relative_bucket"): "distance, *, causal",
     ("count", "count"): "module",
     ("count", "recurrent_params"): (
         "kind, input_size, hidden_size, layers=1, directions=1, *, biases=2"
@@ -450,6 +533,23 @@ API = {
     ("count", "conv_flops"): "in_channels, out_channels, kernel_size, *, groups=1",
     ("count", "receptive_field"): "layers",
     ("count", "kv_cache_bytes"): "tokens, *, layers, n_kv_heads, d_head",
+    ("count", "transformer_params"): "d, layers, vocab, ffn_mult=4, tie_embeddings=True",
+    ("count", "flops_per_token"): "config, context, *, causal=False",
+    ("count", "training_flops"): "config, tokens, context=0, *, causal=False",
+    ("count", "crossover"): "config, part='block', *, causal=False",
+    ("count", "DecoderConfig"): "vocab_size, d_model, n_layers, n_heads, n_kv_heads=None",
+    ("count", "EncoderConfig"): "vocab_size, d_model, n_layers, n_heads, d_ff=None",
+    ("count", "EncoderDecoderConfig"): "vocab_size, d_model, n_layers, n_heads, d_ff=None",
+    ("count", "ResNetConfig"): "blocks, bottleneck=False, n_classes=1000",
+    ("count", "VggConfig"): "convolutions, n_classes=1000",
+    ("count", "Config.parameters"): "self",
+    ("count", "DecoderConfig.kv_cache_bytes"): "self, tokens, *, batch=1, bytes_per_value=2",
+    ("count", "EncoderDecoderConfig.kv_cache_bytes"): (
+        "self, tokens, *, source=0, batch=1, bytes_per_value=2"
+    ),
+    ("count", "EncoderDecoderConfig.flops"): "self, source, target",
+    ("count", "ResNetConfig.flops"): "self, size=224",
+    ("count", "ResNetConfig.layers"): "self",
 }
 
 
@@ -466,13 +566,18 @@ def test_names_and_arguments_are_those_of_the_house(module, name):
     [
         ("lumen", ["torch", "numpy", "matplotlib", "transformers"]),
         ("lumen.count", ["torch", "numpy", "matplotlib", "transformers"]),
-        ("lumen.attention", ["matplotlib", "transformers"]),
+        ("lumen.encoder", ["matplotlib", "transformers", "safetensors"]),
     ],
 )
 def test_an_import_pulls_in_no_more_than_it_needs(module, kept_out):
     code = f"import sys, {module}; print(sorted(set({kept_out}) & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_an_import_is_light_and_quick():
+    rooms = [path for path in LUMEN if room_of(path) != "book"]
+    assert import_faults([module_at(path).__name__ for path in rooms]) == []
 
 
 @pytest.mark.parametrize("path", by_name(COUNTED_FILES))
@@ -711,6 +816,12 @@ def test_path_rule_can_fail():
         "~/work",
     ):
         assert path_faults(text) == []
+
+
+def test_import_rule_can_fail():
+    assert import_faults(["lumen.dense", "matplotlib"], tries=1) == ["brings matplotlib"]
+    (fault,) = import_faults(["lumen.dense"], limit=0.0, tries=1)
+    assert fault.startswith("lumen.dense: 0.0")
 
 
 def test_example_rule_can_fail():

@@ -69,8 +69,11 @@ def test_the_functions_need_neither_gain_nor_offset():
 
 
 def test_variance_is_biased_and_eps_inside_the_root():
-    # harvardnlp/annotated-transformer#122, codertimo/BERT-pytorch#30
+    # harvardnlp/annotated-transformer#122, #119, codertimo/BERT-pytorch#30,
+    # hkproj/pytorch-transformer#31
     x = torch.tensor([1.0, 0.0, 0.0, 0.0], dtype=torch.float64)
+    wrong = (x - x.mean()) / x.std()
+    assert_close(wrong, torch.tensor([1.5, -0.5, -0.5, -0.5]).double())
     assert_close(
         layer_norm(x), torch.tensor([3.0, -1, -1, -1]).double() / math.sqrt(3), rtol=0, atol=1e-4
     )
@@ -106,10 +109,12 @@ def test_normalises_each_token_and_nothing_else():
 
 
 def test_the_sum_of_a_layer_norm_has_no_gradient():
-    # pytorch/pytorch#63541
+    # pytorch/pytorch#63541, torch/nn#744; with another upstream gradient there is one
     x = normal(3, 16).requires_grad_()
     layer_norm(x).sum().backward()
     assert x.grad.abs().max() < 1e-12
+    layer_norm(x).backward(normal(3, 16, seed=1))
+    assert x.grad.abs().max() > 0.5
 
 
 @pytest.mark.parametrize("mean", [1e4, -1e4])
@@ -138,7 +143,8 @@ def test_a_constant_row_comes_out_as_the_offset():
 
 
 def test_twice_is_nearly_once():
-    # pytorch/pytorch#24930: a final norm after a post-norm block does next to nothing
+    # pytorch/pytorch#24930, #50086, #74092, #51447, hkproj/pytorch-transformer#32: a final norm
+    # after a post-norm block does next to nothing
     x = normal(5, 32)
     assert_close(layer_norm(layer_norm(x)), layer_norm(x), rtol=0, atol=1e-4)
 
@@ -151,7 +157,7 @@ def test_layer_norm_forgets_shift_and_scale():
 
 
 def test_takes_the_eps_of_bert():
-    # lucidrains/x-transformers#37
+    # lucidrains/x-transformers#37, idiap/fast-transformers#103
     ours, theirs, params = pair(PAIRS["layer"], 16, eps=1e-12)
     agree(ours, theirs, normal(3, 16), params=params, tolerance=1e-11)
 
@@ -162,13 +168,31 @@ def test_eps_may_be_zero(kinds):
 
 
 def test_default_eps():
-    # pytorch/pytorch#155527: torch's RMSNorm takes finfo.eps, ours says 1e-6
+    # pytorch/pytorch#155527, #173039: torch's RMSNorm takes finfo.eps, ours says 1e-6
     assert LayerNorm(4).eps == nn.LayerNorm(4).eps == 1e-5
     assert RMSNorm(4).eps == 1e-6
     assert nn.RMSNorm(4).eps is None
     x = torch.full((1, 4), 1e-4)
     wanted = torch.full((1, 4), 1e-4 / math.sqrt(1e-8 + torch.finfo(torch.float32).eps))
     assert_close(nn.RMSNorm(4)(x).detach(), wanted)
+
+
+def test_rms_norm_is_that_of_llama():
+    # NVIDIA/cutlass#1112, jingyaogong/minimind#301: eps 1e-5, no mean taken off, no offset, and the
+    # squares in float32 whatever comes in, which ours leaves to its caller
+    from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+    theirs, ours = LlamaRMSNorm(16, eps=1e-5), RMSNorm(16, eps=1e-5)
+    nn.init.normal_(theirs.weight)
+    ours.load_state_dict(theirs.state_dict())
+    assert [name for name, _ in ours.named_parameters()] == ["weight"]
+    x = 1e-2 * normal(5, 16, dtype=torch.float32) + 1
+    assert ours(x).mean(-1).abs().min() > 0.1
+    agree(ours, theirs, x, params=[(ours.weight, theirs.weight)], tolerance=1e-6)
+    large = torch.zeros(1, 16, dtype=torch.float16)
+    large[0, 0] = 300  # its square is no float16
+    assert_close(theirs(large).float(), ours(large.float()), rtol=1e-3, atol=0)
+    assert ours.half()(large)[0, 0] == 0
 
 
 def test_float16_overflows_as_the_docstring_says():
@@ -259,7 +283,8 @@ def test_batch_norm_equals_torch_for_any_shape(kind, batch, channels):
 @pytest.mark.parametrize("name", BATCH)
 @pytest.mark.parametrize("momentum", [None, 0.0, 0.1, 1.0])
 def test_momentum_weighs_the_new_batch_as_in_torch(name, momentum):
-    # pytorch/pytorch#41559, pytorch/examples#289, d2l-ai/d2l-en#2213
+    # pytorch/pytorch#41559, pytorch/examples#289, d2l-ai/d2l-en#2213,
+    # affinelayer/pix2pix-tensorflow#126
     equals_torch(BATCH[name], 4, 3, *PLACES[name][-1], momentum=momentum)
 
 

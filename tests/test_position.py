@@ -45,7 +45,8 @@ def test_sinusoidal_is_exact_far_out():
 
 def test_columns_of_a_pair_share_a_frequency():
     # SamLynnEvans/Transformer#25, jadore801120/attention-is-all-you-need-pytorch#32,
-    # Kyubyong/transformer#38: products then depend on distance alone, P Pᵀ is a Toeplitz matrix
+    # Kyubyong/transformer#38, shenweichen/DeepCTR#379, maxjcohen/transformer#62: products then
+    # depend on distance alone, P Pᵀ is a Toeplitz matrix
     table = sinusoidal(64, 32).double()
     gram = table @ table.T
     assert (gram[1:, 1:] - gram[:-1, :-1]).abs().max() < 1e-5
@@ -173,7 +174,8 @@ def test_rope_gradient_turns_back(layout):
 
 
 def test_the_layouts_agree_once_the_coordinates_are_reordered():
-    # rasbt/LLMs-from-scratch#746, huggingface/transformers#25199, naklecha/llama3-from-scratch#20
+    # rasbt/LLMs-from-scratch#746, #747, #750, #838, huggingface/transformers#25199, #40462,
+    # naklecha/llama3-from-scratch#20
     q, k, places = normal(6, 8), normal(6, 8, seed=1), torch.arange(6)
     turned = rope(pairs_to_halves(q), places, layout="halves")
     assert_close(turned, pairs_to_halves(rope(q, places, layout="pairs")), rtol=0, atol=1e-12)

@@ -2,6 +2,8 @@
 
 import math
 import re
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
@@ -160,6 +162,78 @@ def test_a_step_is_a_cell_of_torch(name):
     first = [s.unsqueeze(0) for s in start]
     y, _ = ours(x.unsqueeze(1), tuple(first) if name == "LSTM" else first[0])
     assert_close(y[:, 0], wanted[0] if name == "LSTM" else wanted, rtol=0, atol=1e-12)
+
+
+# ---- a cell that somebody trained: silero-vad, which tells speech from silence
+
+
+@pytest.fixture(scope="module")
+def silero():
+    """The trained model for 16 kHz, two sets of weights of its cell, and what the cell reads.
+
+    The package ships two trainings: their cells differ. The sound is a gliding hum of two seconds
+    that swells and fades, cut and seen by the layers below the cell. Nothing of it is imported.
+    """
+    found = find_spec("silero_vad")
+    if found is None:
+        pytest.skip("the trained weights of requirements-weights.txt are not installed")
+    from safetensors.torch import load_file
+
+    folder = Path(found.origin).parent / "data"
+    model = torch.jit.load(folder / "silero_vad.jit", map_location="cpu")._model
+    cells = {"jit": {name: w.detach() for name, w in model.decoder.rnn.named_parameters()}}
+    tensors = load_file(folder / "silero_vad_16k.safetensors")
+    cells["file"] = {n: tensors[f"lstm_cell.{n}"] for n in cells["jit"]}
+    time = torch.arange(60 * 512 + 64) / 16_000
+    pitch = 2 * math.pi * (120 + 40 * torch.sin(3 * time)) * time
+    hum = sum(torch.sin(k * pitch) / k for k in range(1, 9))
+    hum = 0.3 * torch.sin(math.pi * time) ** 2 * hum
+    with torch.no_grad():
+        x = model.encoder(model.run_extractors(hum.unfold(0, 576, 512))).squeeze(-1)
+    return model, cells, x
+
+
+def steps(cell, x):
+    """Outputs and cells of all positions, one step after the other."""
+    state, shown = None, []
+    for x_t in x.split(1):
+        state = cell(x_t, state)
+        shown.append(state)
+    return [torch.cat(part) for part in zip(*shown, strict=True)]
+
+
+def trained_lstm(weights):
+    layer = LSTM(128, 128)
+    layer.load_state_dict({f"{name}_l0": w for name, w in weights.items()})
+    return layer
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.load.*deprecated")
+@pytest.mark.parametrize("of", ["jit", "file"])
+def test_the_trained_cell_of_silero_equals_torch(silero, of):
+    _, cells, x = silero
+    theirs = nn.LSTMCell(128, 128).double()
+    theirs.load_state_dict(cells[of])
+    y, wanted_c = steps(theirs, x.double())
+    ours = trained_lstm(cells[of]).double()
+    got, (h, c) = ours(x.double().unsqueeze(0))
+    assert_close(got[0], y, rtol=0, atol=1e-12)
+    assert_close((h[0], c[0]), (y[-1:], wanted_c[-1:]), rtol=0, atol=1e-12)
+    assert y.std() > 0.2 and wanted_c.abs().max() > 10  # the gates move, and the cell counts
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.load.*deprecated")
+def test_the_trained_cell_of_silero_says_what_its_own_code_says(silero):
+    model, cells, x = silero
+    with torch.no_grad():
+        wanted, wanted_c = steps(model.decoder.rnn, x)
+        got, (_, c) = trained_lstm(cells["jit"])(x.unsqueeze(0))
+        heard, right = (model.decoder.decoder(h.unsqueeze(-1)) for h in (got[0], wanted))
+    # seen: 3e-6 in h and, where c is 15, in c
+    assert_close(got[0], wanted, rtol=0, atol=1e-5)
+    assert_close(c[0], wanted_c[-1:], rtol=0, atol=1e-5)
+    assert_close(heard, right, rtol=0, atol=1e-5)
+    assert heard.min() < 0.1 and heard.max() > 0.4  # it hears something, and not everywhere
 
 
 # ---- what it means to read in order

@@ -13,33 +13,10 @@ from itertools import product
 import torch
 import torch.nn.functional as F
 
+from lumen.grading.draw import Draw, both
 from lumen.grading.question import Case, Question
 
 INF = math.inf
-
-
-class _Draw:
-    """Seeded draws that no global state can change: not the generator, the dtype or the device."""
-
-    def __init__(self, seed: int):
-        self.generator = torch.Generator("cpu").manual_seed(seed)
-
-    def normal(self, *shape: int, dtype=torch.float32) -> torch.Tensor:
-        return torch.randn(shape, generator=self.generator, dtype=dtype, device="cpu")
-
-    def between(self, low: int, high: int) -> int:
-        draw = torch.randint(low, high + 1, (), generator=self.generator, device="cpu")
-        return draw.item()
-
-    def mask(self, *shape: int) -> torch.Tensor:
-        """True in about half of the places, and in one of each row at least."""
-        draws = torch.rand(shape, generator=self.generator, dtype=torch.float32, device="cpu")
-        return (draws < 0.5) | (draws == draws.amin(-1, keepdim=True))
-
-
-def _both(first: str, second: str) -> str:
-    """The hint for two mistakes at once."""
-    return f"{first} And one thing more. {second}"
 
 
 # attention.scaled
@@ -50,7 +27,7 @@ def scaled_scores(q, k):
 
 
 def _scaled_cases(seed):
-    draw = _Draw(seed)
+    draw = Draw(seed)
     n, m, d = draw.between(3, 4), draw.between(5, 6), draw.between(10, 15)
 
     def case(label, q_shape, m, dtype=torch.float32, length=1):
@@ -193,7 +170,7 @@ def softmax(x, dim):
 
 
 def _softmax_cases(seed):
-    draw = _Draw(seed)
+    draw = Draw(seed)
     n, m = draw.between(3, 5), draw.between(6, 8)
 
     def case(label, x, dim):
@@ -295,7 +272,7 @@ _EVEN = (
     "And a slice of -inf throughout is shared out evenly among entries that were all ruled out."
     " Nothing may be chosen there, so nothing is shared."
 )
-_UNGUARDED = "-unguarded", lambda hint: _both(hint, _EMPTY_NAN)
+_UNGUARDED = "-unguarded", lambda hint: both(hint, _EMPTY_NAN)
 _HALF_RIGHT = {
     **{
         f"last-axis-{step}{end}": (_softmax_after(top, total), more(_HALF_LAST))
@@ -446,7 +423,7 @@ def causal_mask(n_queries, n_keys):
 
 
 def _causal_cases(seed):
-    draw = _Draw(seed)
+    draw = Draw(seed)
     n, more = draw.between(3, 6), draw.between(2, 4)
     shapes = {
         "as many queries as keys": (n, n),
@@ -508,7 +485,7 @@ CAUSAL = Question(
         "inverted": (lambda n, m: ~causal_mask(n, m), _INVERTED),
         "inverted-first-aligned": (
             lambda n, m: _ones(n, m).triu(1),
-            _both(_INVERTED, _CACHED),
+            both(_INVERTED, _CACHED),
         ),
         "sees-next": (
             lambda n, m: _ones(n, m).tril(m - n + 1),
@@ -543,7 +520,7 @@ CAUSAL = Question(
         ),
         "scores-first-aligned": (
             lambda n, m: torch.full((n, m), -INF).triu(1),
-            _both(_ADDED_MASK, _CACHED),
+            both(_ADDED_MASK, _CACHED),
         ),
         **{
             f"ones-{str(dtype).removeprefix('torch.')}{end}": (
@@ -585,7 +562,7 @@ def masked_attention(q, k, v, mask):
 
 
 def _masked_cases(seed):
-    draw = _Draw(seed)
+    draw = Draw(seed)
     n, m, wide = draw.between(3, 4), draw.between(5, 7), draw.between(2, 3)
     width = draw.between(10, 12)
 
@@ -736,7 +713,7 @@ MASKED = Question(
         "renormalised": (_renormalised(1e-9), _TOWERING),
         "renormalised-nan": (
             _renormalised(0),
-            _both(_TOWERING, "Where nothing is left, zero is divided by zero."),
+            both(_TOWERING, "Where nothing is left, zero is divided by zero."),
         ),
         "fill-zero": (
             _filled(0.0),
@@ -753,9 +730,9 @@ MASKED = Question(
             "Nearly right: the forbidden keys keep a sliver, since exp(-10) is small and not zero."
             " Which score does exp turn into nothing, however low the others are?",
         ),
-        "fill-finite": (_filled(-1e9), _both(_LOWER, _ALL_FORBIDDEN)),
+        "fill-finite": (_filled(-1e9), both(_LOWER, _ALL_FORBIDDEN)),
         "fill-finite-guarded": (_filled(-1e9, guarded=True), _LOWER),
-        "shifted": (_shifted(-1e9), _both(_HIGHER, _ALL_FORBIDDEN)),
+        "shifted": (_shifted(-1e9), both(_HIGHER, _ALL_FORBIDDEN)),
         "shifted-guarded": (_shifted(-1e9, guarded=True), _HIGHER),
         "zero-times-infinity": (
             _shifted(-INF),
@@ -842,7 +819,7 @@ def split_heads(x, n_heads):
 
 
 def _heads_cases(seed):
-    draw = _Draw(seed)
+    draw = Draw(seed)
     n, h, d = draw.between(5, 6), draw.between(3, 4), draw.between(2, 3)
 
     def case(label, shape, n_heads, dtype=torch.float32):
@@ -955,7 +932,7 @@ HEADS = Question(
     mistakes={
         **{name: (_layout(way, True), hint) for name, (way, hint) in _LAYOUTS.items()},
         **{
-            f"{name}-unguarded": (_layout(way, False), _both(hint, _REFUSAL))
+            f"{name}-unguarded": (_layout(way, False), both(hint, _REFUSAL))
             for name, (way, hint) in _LAYOUTS.items()
         },
         "unguarded": (
@@ -996,7 +973,7 @@ def merge_heads(heads):
 
 
 def _merge_cases(seed):
-    draw = _Draw(seed)
+    draw = Draw(seed)
     n, h, d = draw.between(5, 6), draw.between(3, 4), 2
 
     def case(label, batch, h, n, d, dtype=torch.float32):
@@ -1081,7 +1058,7 @@ def attention_params(d_model, n_heads, n_kv_heads=None, bias=True):
 
 
 def _count_cases(seed):
-    draw = _Draw(seed)
+    draw = Draw(seed)
     h, d, groups = 2 * draw.between(2, 4), draw.between(3, 9), 2
 
     def case(label, d_model, n_heads, **kwargs):
@@ -1283,7 +1260,7 @@ def score_bytes(n, n_heads, batch=1, itemsize=2):
 
 
 def _memory_cases(seed):
-    draw = _Draw(seed)
+    draw = Draw(seed)
     n, h, batch = draw.between(5, 900), draw.between(3, 40), draw.between(2, 9)
 
     def case(label, n, n_heads, **kwargs):
