@@ -12,16 +12,8 @@ from fractions import Fraction
 
 import torch
 
+from lumen.grading.draw import Draw
 from lumen.grading.question import Case, Question
-
-
-def _generator(seed: int) -> torch.Generator:
-    return torch.Generator("cpu").manual_seed(seed)
-
-
-def _between(generator: torch.Generator, low: int, high: int) -> int:
-    return torch.randint(low, high + 1, (), generator=generator, device="cpu").item()
-
 
 # depth.pieces
 
@@ -35,11 +27,11 @@ def count_pieces(weight, bias, out):
 
 
 def _pieces_cases(seed):
-    generator = _generator(seed)
-    n = _between(generator, 6, 12)
-    places = torch.randperm(40, generator=generator)[:n].tolist()
-    steep = [(1, -2, 4, -1, 2)[_between(generator, 0, 4)] for _ in places]
-    out = [(3, -1, 2, -5)[_between(generator, 0, 3)] for _ in places]
+    draw = Draw(seed)
+    n = draw.between(6, 12)
+    places = torch.randperm(40, generator=draw.generator)[:n].tolist()
+    steep = [(1, -2, 4, -1, 2)[draw.between(0, 4)] for _ in places]
+    out = [(3, -1, 2, -5)[draw.between(0, 3)] for _ in places]
     bias = [-w * place / 8 for w, place in zip(steep, places, strict=True)]
 
     def case(label, weight, bias, out):
@@ -96,6 +88,14 @@ def _unweighted_jumps(weight, bias, out):
         if w:
             jumps[-b / w] += v
     return 1 + sum(1 for jump in jumps.values() if jump)
+
+
+def _upward_jumps(weight, bias, out):
+    jumps = Counter()
+    for w, b, v in zip(weight, bias, out, strict=True):
+        if w:
+            jumps[-b / w] += v * abs(w)
+    return 1 + sum(1 for jump in jumps.values() if jump > 0)
 
 
 def _by_slopes(weight, bias, out):
@@ -169,6 +169,11 @@ PIECES = Question(
             " that opens to the right bend the line the same way: does the sign of the weight"
             " matter for the change of slope?",
         ),
+        "one-way": (
+            _upward_jumps,
+            "You have counted the bends in which the line turns upward. A hinge that is weighted"
+            " below zero on the way out bends it downward, and that makes a piece as well.",
+        ),
         "unweighted": (
             _unweighted_jumps,
             "How sharp a bend is depends on the weight on the way out and on that on the way in."
@@ -198,14 +203,14 @@ def zigzag(x, folds):
 
 
 def _zigzag_cases(seed):
-    generator = _generator(seed)
+    draw = Draw(seed)
 
     def case(label, shape, folds, dtype=torch.float32):
-        x = torch.rand(shape, generator=generator, dtype=dtype, device="cpu")
-        upstream = torch.randn(shape, generator=generator, dtype=dtype, device="cpu")
+        x = torch.rand(shape, generator=draw.generator, dtype=dtype, device="cpu")
+        upstream = draw.normal(*shape, dtype=dtype)
         return Case(label, {"x": x, "folds": folds}, upstream=upstream)
 
-    n = _between(generator, 5, 9)
+    n = draw.between(5, 9)
     return [
         case("one fold", (n,), 1),
         case("two folds", (n + 1,), 2),
@@ -326,13 +331,13 @@ def fold_layer(out, offset):
 
 
 def _fold_cases(seed):
-    generator = _generator(seed)
+    draw = Draw(seed)
 
     def case(label, n, offset=None, dtype=torch.float32):
-        out = torch.randn(n, generator=generator, dtype=dtype, device="cpu")
+        out = draw.normal(n, dtype=dtype)
         if offset is None:
-            offset = _between(generator, -40, 40) / 32 + 1 / 64
-        upstream = torch.randn(2, n + 1, generator=generator, dtype=dtype, device="cpu")
+            offset = draw.between(-40, 40) / 32 + 1 / 64
+        upstream = draw.normal(2, n + 1, dtype=dtype)
         return Case(label, {"out": out, "offset": offset}, upstream=upstream)
 
     return [
@@ -446,6 +451,11 @@ FOLD = Question(
             "The second unit has its weights turned round and its offset not. The inside of the"
             " second ReLU is the inside of the first with the opposite sign, all of it.",
         ),
+        "offset-half-turned": (
+            _fold_with(_wide, lambda offset: (2 * offset - 1, 2 * offset + 1)),
+            "The inside of the second ReLU is that of the first with the opposite sign. Your second"
+            " offset has two terms, and only one of them is turned round.",
+        ),
         "weights-not-turned": (
             _fold_with(lambda out: (2 * out, 2 * out), _shift),
             "The second unit has its offset turned round and its weights not. The inside of the"
@@ -466,9 +476,9 @@ def net_params(n_in, width, depth, n_out=1):
 
 
 def _params_cases(seed):
-    generator = _generator(seed)
-    n_in, width = _between(generator, 3, 20), _between(generator, 21, 60)
-    depth, n_out = _between(generator, 3, 9), _between(generator, 2, 12)
+    draw = Draw(seed)
+    n_in, width = draw.between(3, 20), draw.between(21, 60)
+    depth, n_out = draw.between(3, 9), draw.between(2, 12)
 
     def case(label, n_in, width, depth, **kwargs):
         return Case(label, {"n_in": n_in, "width": width, "depth": depth}, kwargs)
@@ -581,9 +591,9 @@ def region_bound(n_in, width, depth):
 
 
 def _bound_cases(seed):
-    generator = _generator(seed)
-    n_in, times = _between(generator, 2, 4), _between(generator, 2, 4)
-    depth = _between(generator, 3, 7)
+    draw = Draw(seed)
+    n_in, times = draw.between(2, 4), draw.between(2, 4)
+    depth = draw.between(3, 7)
 
     def case(label, n_in, width, depth):
         return Case(label, {"n_in": n_in, "width": width, "depth": depth})
@@ -685,6 +695,16 @@ BOUND = Question(
         "upper": (
             lambda n_in, width, depth: (width + 1) ** depth,
             "That is the ceiling for one input. Asked for is what some net has at least.",
+        ),
+        "exponent-short": (
+            lambda n_in, width, depth: (width // n_in) ** n_in * (depth - 1) * _cells(n_in, width),
+            "The layers below the last fold one after another, so their factors multiply. In your"
+            " code the number of layers has slipped out of the exponent.",
+        ),
+        "zigzag": (
+            lambda n_in, width, depth: 2**depth,
+            "That is what the zigzag has, with two units a layer. The theorem promises more for"
+            " that size already, since its last layer cuts instead of folding.",
         ),
         "last-layer": (
             lambda n_in, width, depth: _cells(n_in, width),
