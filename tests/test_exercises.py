@@ -5,6 +5,7 @@ import doctest
 import inspect
 import math
 import re
+import sys
 import textwrap
 from functools import partial
 from itertools import cycle
@@ -15,7 +16,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from lumen.exercises import SETS, check, score
+from lumen.exercises import SETS, check, depth, score
 from lumen.exercises import attention as bank
 from lumen.grading.check import PUBLIC_SEEDS, WIDTH, one_thread
 from lumen.grading.check import check as judge
@@ -174,6 +175,7 @@ def test_a_degenerate_input_is_there(name):
     def ones(case):
         values = [*case.args.values(), *case.kwargs.values()]
         sizes = [value.shape for value in values if type(value) is torch.Tensor]
+        sizes += [(len(value),) for value in values if type(value) is tuple]
         return any(1 in shape for shape in sizes) or any(type(v) is int and v == 1 for v in values)
 
     assert any(ones(case) for case in QUESTIONS[name].cases(0))
@@ -368,6 +370,12 @@ def buffered(size, aligned_last):
     return function
 
 
+def kinks_on_a_grid(weight, bias, out):
+    x = torch.linspace(-10, 10, 2001)[:, None]
+    line = torch.relu(x * torch.tensor(weight) + torch.tensor(bias)) @ torch.tensor(out).float()
+    return 1 + int((line.diff(n=2).abs() > 1e-3).sum())
+
+
 ATT = bank.masked_attention
 
 # Wrong answers that no bank knows: right for most inputs, or nearly right for all.
@@ -534,6 +542,41 @@ NEARLY = {
             n * (n - 1) * n_heads * batch * itemsize
         ),
         "rounded": lambda *args, **kwargs: bank.score_bytes(*args, **kwargs) // 100 * 100,
+    },
+    "depth.pieces": {
+        "on a grid": kinks_on_a_grid,
+        "only two units": only(lambda weight, *_: len(weight) == 2, depth.count_pieces),
+        "neighbours merged": lambda weight, bias, out: min(
+            depth.count_pieces(weight, bias, out), 5
+        ),
+    },
+    "depth.zigzag": {
+        "up to three folds": only(lambda x, folds: folds <= 3, depth.zigzag),
+        "always float32": lambda x, folds: depth.zigzag(x.float(), folds),
+        "not learned": lambda x, folds: depth.zigzag(x.detach(), folds),
+        "rounded": lambda x, folds: depth.zigzag((x * 1000).round() / 1000, folds),
+    },
+    "depth.fold": {
+        "only two units": only(lambda out, offset: len(out) == 2, depth.fold_layer),
+        "always float32": lambda out, offset: depth.fold_layer(out.float(), offset),
+        "offset in single precision": lambda out, offset: depth.fold_layer(
+            out, torch.tensor(offset, dtype=torch.float32).item()
+        ),
+        "weights not learned": lambda out, offset: depth.fold_layer(out.detach(), offset),
+    },
+    "depth.params": {
+        "only one input": only(lambda n_in, *_, **__: n_in == 1, depth.net_params),
+        "two outputs by default": lambda n_in, width, depth_, n_out=2: depth.net_params(
+            n_in, width, depth_, n_out
+        ),
+        "16-bit": lambda *args, **kwargs: depth.net_params(*args, **kwargs) % 2**16,
+    },
+    "depth.bound": {
+        "only one input": only(lambda n_in, *_: n_in == 1, depth.region_bound),
+        "only one layer": only(lambda n_in, width, depth_: depth_ == 1, depth.region_bound),
+        "sum as a power": lambda n_in, width, depth_: (
+            (width // n_in) ** (n_in * (depth_ - 1)) * (width + 1) ** n_in
+        ),
     },
 }
 NEARLY_IDS = [f"{name}: {id_}" for name, wrong in NEARLY.items() for id_ in wrong]
@@ -907,6 +950,14 @@ EQUIVALENT = {
         "dense.back",
         "return g.reshape(-1, g.size(-1)).T @ x.reshape(-1, weight.size(-1))",
     ): "a weight has a column for each number that goes in",
+    ("depth.pieces", "units = zip(weight, bias, out, strict=False)"): (
+        "weights, offsets and readings of the same units are equally many"
+    ),
+    (
+        "depth.pieces",
+        "for place, jump in [(b / w, v * abs(w)) for w, b, v in units if w]:",
+    ): "a line in a mirror has as many kinks",
+    ("depth.zigzag", "x = (1 - 2 * x).abs()"): "the absolute value does not see the sign",
 }
 
 
@@ -924,6 +975,7 @@ MUTANTS = [
 def test_a_mutant_of_a_reference_is_refused(name, line, source):
     question = QUESTIONS[name]
     namespace = dict(vars(inspect.getmodule(question.reference)))
+    namespace = dict(vars(sys.modules[question.reference.__module__]))
     exec(source, namespace)
     found = verdict(namespace[question.reference.__name__], question)
     assert found.ok == ((name, line) in EQUIVALENT)
