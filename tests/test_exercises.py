@@ -790,7 +790,11 @@ OPERATORS = {
     ast.FloorDiv: [ast.Div, ast.Mult],
     ast.Mod: [ast.FloorDiv, ast.Mult],
     ast.MatMult: [ast.Mult],
+    ast.Pow: [ast.Mult],
     ast.Eq: [ast.NotEq, ast.GtE],
+    ast.NotEq: [ast.Eq],
+    ast.Lt: [ast.LtE, ast.Gt],
+    ast.Gt: [ast.GtE, ast.Lt],
     ast.Is: [ast.IsNot],
 }
 WORDS = {
@@ -907,7 +911,7 @@ MUTANTS = [
 )
 def test_a_mutant_of_a_reference_is_refused(name, line, source):
     question = QUESTIONS[name]
-    namespace = dict(vars(bank))
+    namespace = dict(vars(inspect.getmodule(question.reference)))
     exec(source, namespace)
     found = verdict(namespace[question.reference.__name__], question)
     assert found.ok == ((name, line) in EQUIVALENT)
