@@ -109,6 +109,11 @@ def test_a_question_is_complete(name):
     assert len(question.cases(0)) >= 5
 
 
+def test_no_two_questions_ask_for_a_function_of_one_name():
+    targets = [question.target for question in QUESTIONS.values()]
+    assert len(set(targets)) == len(targets)
+
+
 @pytest.mark.parametrize("set_name", SETS)
 def test_a_set_is_complete(set_name):
     questions = SETS[set_name]

@@ -20,7 +20,7 @@ F32, F64 = torch.float32, torch.float64
 # shapes.follow
 
 
-def side_after(side, layers):
+def follow_side(side, layers):
     n = side
     for kernel, stride, padding in layers:
         if n + 2 * padding < kernel:
@@ -66,7 +66,7 @@ def _followed(formula, guarded=True):
 
 def _returned_at_once(side, layers):
     for layer in layers:
-        return side_after(side, (layer,))
+        return follow_side(side, (layer,))
 
 
 def _guarded_too_early(side, layers):
@@ -78,7 +78,7 @@ def _guarded_too_early(side, layers):
 
 
 def _only_layer(at):
-    return lambda side, layers: side_after(side, layers[at : at + 1 or None])
+    return lambda side, layers: follow_side(side, layers[at : at + 1 or None])
 
 
 _NO_GUARD = (
@@ -150,10 +150,10 @@ def _pooled_side(side, layers):
 
 FOLLOW = Question(
     name="shapes.follow",
-    target="side_after",
+    target="follow_side",
     points=2,
     cases=_follow_cases,
-    reference=side_after,
+    reference=follow_side,
     mistakes={
         **{
             name + end: (_followed(formula, not end), both(hint, _NO_GUARD) if end else hint)
