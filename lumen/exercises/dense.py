@@ -377,6 +377,11 @@ START = Question(
             "Right for a square layer. The bound keeps a *sum* in range: over what does one output"
             " sum, and which axis of the weight counts that?",
         ),
+        "by-entries": (
+            _ranged(lambda n, m: (n * m) ** -0.5),
+            "You count all entries of the weight. One output sums over its own row alone: how many"
+            " terms has that sum?",
+        ),
         "he": (_ranged(lambda n, m: math.sqrt(6 / n)), _NOT_HE),
         "he-deviation": (_ranged(lambda n, m: math.sqrt(2 / n)), _NOT_HE),
         "glorot": (
