@@ -21,7 +21,7 @@ F32, F64 = torch.float32, torch.float64
 # convolution.side
 
 
-def side_after(n, kernel, stride=1, padding=0, dilation=1):
+def map_side(n, kernel, stride=1, padding=0, dilation=1):
     room = n + 2 * padding - dilation * (kernel - 1) - 1
     if room < 0:
         raise ValueError("the padded side is shorter than the kernel")
@@ -40,6 +40,7 @@ def _side_cases(seed):
         case("padding that keeps the size", 224, 3, padding=1),
         case("the stem of ResNet", 224, 7, stride=2, padding=3),
         case("a hop that leaves something over", 10, 3, stride=2),
+        case("hops of 3 that leave a little over", 10, 3, stride=3),
         case("dilation", n, 3, dilation=2),
         case("dilation that padding makes good", n, 5, padding=4, dilation=2),
         case("all settings at once", n, k, stride=3, padding=2, dilation=4),
@@ -119,11 +120,25 @@ _HOPS = {
         lambda room, s: room / s + 1,
         "Sides are whole numbers, and yours stops being one. Which division drops what is over?",
     ),
+    "rounded-nearest": (
+        lambda room, s: round(room / s) + 1,
+        "Right where the hops come out even. What is left over is too short for another hop, be it"
+        " ever so nearly long enough.",
+    ),
     "stride-forgotten": (
         lambda room, s: room + 1,
         "Right for a stride of 1. A larger stride skips places.",
     ),
 }
+
+
+def _guarded(fits):
+    def wrong(n, kernel, stride=1, padding=0, dilation=1):
+        if not fits(n, kernel, padding, dilation):
+            raise ValueError("the kernel does not fit")
+        return (n + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+
+    return wrong
 
 
 def _loop_side(n, kernel, stride=1, padding=0, dilation=1):
@@ -144,10 +159,10 @@ def _torch_side(n, kernel, stride=1, padding=0, dilation=1):
 
 SIDE = Question(
     name="convolution.side",
-    target="side_after",
+    target="map_side",
     points=2,
     cases=_side_cases,
-    reference=side_after,
+    reference=map_side,
     mistakes={
         **{
             name + end: (_sized(room, bool(end)), both(hint, _NO_ROOM) if end else hint)
@@ -163,6 +178,16 @@ SIDE = Question(
             for end in ("", "-unguarded")
         },
         "unguarded": (_sized(_right_room, True), _NO_ROOM),
+        "guard-unpadded": (
+            _guarded(lambda n, k, p, d: d * (k - 1) + 1 <= n),
+            "You refuse a kernel that fits. It may be longer than the picture, if it is not longer"
+            " than the picture and its padding together.",
+        ),
+        "guard-undilated": (
+            _guarded(lambda n, k, p, d: k <= n + 2 * p),
+            "The sizes are right, and your refusal comes too late where there is dilation: what has"
+            " to fit is all that the kernel spans, and not its taps alone.",
+        ),
         "same": (
             lambda n, kernel, stride=1, padding=0, dilation=1: -(-n // stride),
             "That is what padding called *same* gives elsewhere. Here the padding is a number of"
@@ -570,6 +595,34 @@ FIELD = Question(
             "Right on a picture. Below the first layer each unit already sees `r` pixels: the"
             " stack's own reach comes on top of that.",
         ),
+        "field-times-stride": (
+            lambda layers, r=1, j=1: reduce(
+                lambda at, layer: (
+                    (at[0] + (layer[0] - 1) * layer[2] * at[1]) * layer[1],
+                    at[1] * layer[1],
+                ),
+                layers,
+                (r, j),
+            )[0],
+            "Right until something strides, then far too large. A stride drives the units apart;"
+            " what each of them sees stays as it was.",
+        ),
+        "backwards-in-steps": (
+            lambda layers, r=1, j=1: (
+                r
+                + j
+                * (
+                    reduce(
+                        lambda seen, layer: seen * layer[1] + layer[2] * (layer[0] - 1),
+                        layers[::-1],
+                        1,
+                    )
+                    - 1
+                )
+            ),
+            "Right until something strides, then too large. Going down through a stride, it is the"
+            " gaps between units that become several; how many gaps lie between so many units?",
+        ),
         "half-open": (
             lambda layers, r=1, j=1: field(layers, r, j) - 1,
             "One too few everywhere. A unit of the input sees itself, so where do you begin?",
@@ -693,6 +746,11 @@ COUNT = Question(
         "bias-per-input": (
             _counted(_right_weights, lambda n, m, k, g: n),
             "The taps are right. Offsets are added to the maps that come out: how many are those?",
+        ),
+        "bias-per-group": (
+            _counted(_right_weights, lambda n, m, k, g: m * g),
+            "The taps are right. A kernel belongs to one group only, and has one offset: the groups"
+            " do not multiply them.",
         ),
         "one-bias": (
             _counted(_right_weights, lambda n, m, k, g: 1),
