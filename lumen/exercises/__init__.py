@@ -14,12 +14,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
-from lumen.exercises import attention
+from lumen.exercises import attention, pooling
 from lumen.grading.check import PUBLIC_SEEDS, Verdict, missing
 from lumen.grading.check import check as judge
 from lumen.grading.question import Question, run, type_name
 
-SETS: dict[str, tuple[Question, ...]] = {"attention": attention.QUESTIONS}
+SETS: dict[str, tuple[Question, ...]] = {
+    "attention": attention.QUESTIONS,
+    "pooling": pooling.QUESTIONS,
+}
 
 
 @dataclass(frozen=True, repr=False)
