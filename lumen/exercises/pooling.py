@@ -168,6 +168,21 @@ LARGEST = Question(
             _hanging(lambda x, k, s, p, end: _top(_windows(x, k, s))),
             _CEIL,
         ),
+        "torch-as-it-is": (
+            lambda x, kernel, stride=None, padding=0: F.max_pool2d(x, kernel, stride, padding),
+            "Right for maps with one or two axes in front. torch's function takes no others, and a"
+            " lone map has none: give it the axes that it wants, and take them away again.",
+        ),
+        "axes-from-the-front": (
+            lambda x, kernel, stride=None, padding=0: (
+                F.pad(x, (padding,) * 4, value=-INF)
+                .unfold(2, kernel, kernel if stride is None else stride)
+                .unfold(3, kernel, kernel if stride is None else stride)
+                .amax((-2, -1))
+            ),
+            "Right for a batch with channels. Other inputs have fewer axes in front, or none, and"
+            " then rows and columns are not where you look. From which end can they be counted?",
+        ),
         "mean": (
             _largest_by(lambda w: w.mean((-2, -1)), value=0.0),
             "Each window comes out as its mean, and a lone peak is diluted. Asked for is its"
