@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
-from lumen.exercises import activations, attention, convolution, dense, depth, shapes
+from lumen.exercises import activations, attention, convolution, dense, depth, pooling, shapes
 from lumen.grading.check import PUBLIC_SEEDS, Verdict, missing
 from lumen.grading.check import check as judge
 from lumen.grading.question import Question, run, type_name
@@ -25,6 +25,7 @@ SETS: dict[str, tuple[Question, ...]] = {
     "dense": dense.QUESTIONS,
     "activations": activations.QUESTIONS,
     "convolution": convolution.QUESTIONS,
+    "pooling": pooling.QUESTIONS,
     "attention": attention.QUESTIONS,
 }
 
@@ -94,7 +95,7 @@ def check(name: str, seeds: Sequence[int] = PUBLIC_SEEDS) -> Check:
     """The check of one question: call it with your function, and read the verdict.
 
     Example:
-        >>> from lumen.exercises import activations, attention, convolution, dense, depth, shapes
+        >>> from lumen.exercises import check
         >>> check("attention.memory")
         attention.memory waits for your function: check("attention.memory")(score_bytes)
         >>> check("attention.memory")(lambda n, n_heads, batch=1, itemsize=2: ...)
