@@ -111,6 +111,7 @@ def to_our_names(
         ValueError: a tensor is missing, unknown or of another shape.
 
     Example:
+        >>> import torch
         >>> row = torch.ones(1, 4)
         >>> theirs = {"embeddings.word_embeddings.weight": row}
         >>> to_our_names(theirs, {"token.weight": row})

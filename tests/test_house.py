@@ -9,6 +9,7 @@ import doctest
 import importlib
 import inspect
 import io
+import os
 import re
 import subprocess
 import sys
@@ -237,11 +238,10 @@ print("brought", *({heavy} & set(sys.modules)))
 def import_faults(modules, limit=0.05, tries=3):
     """What is slow behind torch in every try, by the processor's clock, or brings what is heavy."""
     best = dict.fromkeys(modules, float("inf"))
-    for _ in range(tries):
-        code = COLD.format(modules=list(modules), heavy=HEAVY)
-        run = subprocess.run(
-            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-        )
+    code = [sys.executable, "-c", COLD.format(modules=list(modules), heavy=HEAVY)]
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    for _ in range(tries):  # the first compiles
+        run = subprocess.run(code, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
         *times, (_, *heavy) = (line.split() for line in run.stdout.splitlines())
         if heavy:
             return [f"brings {name}" for name in sorted(heavy)]
