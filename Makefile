@@ -9,13 +9,14 @@ export PYTHONHASHSEED := 0
 export HF_HUB_OFFLINE := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help .venv book test notebooks exercises serve clean
+.PHONY: help .venv book test notebooks exercises bench serve clean
 
 help:
 	@echo "make book       the environment and the book, in _build/html/intro.html"
 	@echo "make test       the environment, the book, and every proof"
 	@echo "make notebooks  execute the chapters and exercises whose text or code changed"
 	@echo "make exercises  the exercises only"
+	@echo "make bench      every layer timed beside torch and beside the usual ways by hand"
 	@echo "make serve      read the book at http://localhost:8000"
 	@echo "make clean      remove the book that was built"
 
@@ -40,6 +41,9 @@ notebooks: $(STAMP)
 
 exercises: $(STAMP)
 	$(BIN)/python tools/exercises.py
+
+bench: $(STAMP)
+	$(BIN)/python -m bench
 
 serve: book
 	$(BIN)/python -m http.server --directory _build/html 8000

@@ -636,6 +636,7 @@ def test_ruff_is_content(command):
         ("attention", "from lumen.dense import *", "a wildcard import"),
         ("attention", "import numpy as np", "may not import numpy"),
         ("attention", "from tests.oracle import agree", "may not import tests"),
+        ("attention", "from bench.timing import duel", "may not import bench"),
         ("count", "import torch", "may not import torch"),
         ("count", "from lumen.dense import Linear", "may not import lumen.dense"),
         ("book", "from lumen.attention import attention", "may not import lumen.attention"),
