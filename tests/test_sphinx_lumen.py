@@ -88,6 +88,8 @@ or see [the repository](https://github.com/lumen-book/lumen) and
 
 **Needs** a head.
 
+**Sum**: $s$: **so** it is. *Here*, $t$, $u$; **there**: $v$.
+
 **Figure 1.1.** A caption.
 """
 
@@ -244,8 +246,13 @@ def test_tuples_and_displayed_formulas_are_bound_whole(page):
 def test_formulas_are_set_as_written_and_keep_their_stop(page):
     (matrix,) = (box for box in page.select("div.math") if "pmatrix" in box.text)
     assert matrix.text.strip().startswith(r"\[") and "split" not in matrix.text
-    kept = [pair.text for pair in page.select(".together")]
+    kept = [pair.text for pair in page.select(".together")][:3]
     assert kept == [r"\(x\).", r"\(0.84\),", r"\((0.25,\ 0.75)\),"]
+
+
+def test_a_stop_that_stands_before_a_formula_too_is_neither_lost_nor_doubled(page):
+    (line,) = (p.text for p in page.select("p") if p.text.startswith("Sum"))
+    assert line == r"Sum: \(s\): so it is. Here, \(t\), \(u\); there: \(v\)."
 
 
 def test_numbers_in_tables_are_bound(page):

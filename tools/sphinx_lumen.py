@@ -90,9 +90,15 @@ class Together(SphinxTransform):
             if isinstance(behind, nodes.Text) and (stop := re.match(r"[^\w\s(\[–—]+", behind)):
                 parent, rest = piece.parent, nodes.Text(behind[stop.end() :])
                 pair = nodes.inline("", "", classes=["together"])
-                parent.replace(piece, pair)
-                parent.replace(behind, rest)
+                _swap(parent, piece, pair)
+                _swap(parent, behind, rest)
                 pair += [piece, nodes.Text(stop[0])]
+
+
+def _swap(parent, old, *new):
+    """Put nodes in the place of this very child; ``replace`` takes the first text that is equal."""
+    place = next(i for i, child in enumerate(parent.children) if child is old)
+    parent[place : place + 1] = new
 
 
 def _first(paragraph):
@@ -242,7 +248,7 @@ def _wrap_number(comment, link):
         if (span := trailing_literal(before.astext())) is None:
             return False
         link += nodes.Text(before[slice(*span)])
-        parent.replace(before, [nodes.Text(before[: span[0]]), link])
+        _swap(parent, before, nodes.Text(before[: span[0]]), link)
         return True
     if isinstance(before, WHOLE):
         parent.replace(before, link)

@@ -110,6 +110,7 @@ def _largest_cases(seed):
         case("a padded border, all numbers below zero", None, 3, x=below, padding=1),
         case("all far below zero", None, 2, x=below.double() - 1e12, stride=2, padding=1),
         case("windows of one number", (3, 4), 1),
+        case("a map of one number, padded", (1, 1), 2, padding=1),
         case("a window as large as the map", (1, 2, 4, 4), 4, stride=1),
         case("float64", (2, 9, 7), 3, dtype=F64, stride=1, padding=1),
     ]
@@ -155,6 +156,13 @@ LARGEST = Question(
             _max_padded(-1e9),
             "A map can hold numbers below the one that you pad with, and then the padding wins."
             " There is one number that is below them all.",
+        ),
+        "smallest-padding": (
+            lambda x, kernel, stride=None, padding=0: _max_padded(x.detach().min().item())(
+                x, kernel, stride, padding
+            ),
+            "The numbers are right. But your padding is as large as the smallest number of the map,"
+            " so the two tie, and a part of the gradient goes into the border. It must lose.",
         ),
         "stride-one": (_largest_by(_top, stride=lambda k, s: s or 1), _STRIDE_ONE),
         "stride-lost": (_largest_by(_top, stride=lambda k, s: k), _STRIDE_LOST),
