@@ -699,7 +699,7 @@ COUNT = Question(
         ),
         "once-always": (
             _off(lambda right, v, d, n, p, tied: right - (not tied) * v * d),
-            "Right where the table serves both ends. Untied, the head has one of its own.",
+            "Right where the table serves both ends. Untied, the output has one of its own.",
         ),
         "turned-round": (
             _off(lambda right, v, d, n, p, tied: right + (v * d if tied else -v * d)),
@@ -722,7 +722,7 @@ COUNT = Question(
         ),
         "positions-twice": (
             _off(lambda right, v, d, n, p, tied: right + (not tied) * p * d),
-            "Untied, you have doubled the positions together with the words. The head puts out"
+            "Untied, you have doubled the positions together with the words. The output scores"
             " words, and no places.",
         ),
         "no-words": (
