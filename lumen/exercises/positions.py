@@ -11,7 +11,7 @@ import math
 
 import torch
 
-from lumen.grading.draw import Draw
+from lumen.grading.draw import Draw, both
 from lumen.grading.question import Case, Question
 
 F32, F64 = torch.float32, torch.float64
@@ -76,6 +76,13 @@ def _put(ids, upstream, n_rows):
     return found.index_put((torch.tensor(ids),), upstream, accumulate=True)
 
 
+_LAST_WINS = (
+    "Right while every id occurs once. Where one occurs again, your row keeps what came last and"
+    " forgets the rest. An indexed sum that reads, adds and writes back does the same: all its"
+    " writes to one row start from the same old value."
+)
+
+
 GRADIENT = Question(
     name="positions.gradient",
     target="table_gradient",
@@ -85,9 +92,13 @@ GRADIENT = Question(
     mistakes={
         "last-wins": (
             _one_by_one(lambda found: found[-1]),
-            "Right while every id occurs once. Where one occurs again, your row keeps what came"
-            " last and forgets the rest. An indexed sum that reads, adds and writes back does the"
-            " same: all its writes to one row start from the same old value.",
+            _LAST_WINS,
+        ),
+        "last-wins-float32": (
+            lambda ids, upstream, n_rows: _one_by_one(lambda found: found[-1])(
+                ids, upstream, n_rows
+            ).to(F32),
+            both(_LAST_WINS, "And zeros are made in float32 unless you say otherwise."),
         ),
         "first-wins": (
             _one_by_one(lambda found: found[0]),
@@ -367,8 +378,24 @@ def _unrefused(x, positions, base=10000.0):
     return torch.cat([turn_pairs(x[..., :even], positions, base), x[..., even:]], dim=-1)
 
 
+def _unchecked(dtype=None):
+    """Right for even widths; an odd one is left to fail on its own."""
+
+    def turned(x, positions, base=10000.0):
+        d = x.size(-1)
+        exponent = torch.arange(0, d, 2, dtype=dtype or x.dtype) / d
+        angle = torch.tensor(positions)[:, None] * base**-exponent
+        a, b = x[..., 0::2], x[..., 1::2]
+        cos, sin = angle.cos(), angle.sin()
+        return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
+
+    return turned
+
+
 def _float32_angles(x, positions, base=10000.0):
-    return turn_pairs(x.to(F32), positions, base).to(x.dtype)
+    if x.size(-1) % 2:
+        raise ValueError("odd")
+    return _unchecked(F32)(x, positions, base)
 
 
 def _complex(x, positions, base=10000.0):
@@ -403,6 +430,16 @@ def _matrices(x, positions, base=10000.0):
             turn[i : i + 2, i : i + 2] = torch.tensor([[cos, -sin], [sin, cos]], dtype=x.dtype)
         turned.append(x[..., j, :] @ turn.T)
     return torch.stack(turned, dim=-2)
+
+
+_REFUSE = (
+    "Right for even widths. For an odd one the last number has no partner, and asked for is a"
+    " refusal of your own, before any arithmetic."
+)
+_IN_FLOAT32 = (
+    "Right in float32. In float64 your numbers are off in the eighth digit: somewhere an angle is"
+    " computed in float32. Of which dtype are your exponents?"
+)
 
 
 ROPE = Question(
@@ -483,16 +520,10 @@ ROPE = Question(
             "The right numbers in another order: all first ones of the pairs, then all second ones."
             " Each turned pair goes back to the places from which it came.",
         ),
-        "unrefused": (
-            _unrefused,
-            "Right for even widths. For an odd one the last number has no partner, and asked for is"
-            " a refusal.",
-        ),
-        "float32": (
-            _float32_angles,
-            "Right in float32. In float64 your numbers are off in the eighth digit: somewhere an"
-            " angle is computed in float32. Of which dtype are your exponents?",
-        ),
+        "unrefused": (_unrefused, _REFUSE),
+        "unchecked": (_unchecked(), _REFUSE),
+        "float32": (_float32_angles, _IN_FLOAT32),
+        "unchecked-float32": (_unchecked(F32), both(_REFUSE, _IN_FLOAT32)),
     },
     alternatives={
         "complex": _complex,
@@ -734,6 +765,11 @@ COUNT = Question(
             _off(lambda right, v, d, n, p, tied: right - 8 * n * d * d),
             "Your blocks have their attention and no dense net. With one four times as wide there"
             " are two matrices more, and large ones.",
+        ),
+        "offsets-too": (
+            _off(lambda right, v, d, n, p, tied: right + n * 13 * d),
+            "You count the offsets and the norms of the blocks as well. They are 13 widths a block"
+            " in such models, and the question leaves them out.",
         ),
         "one-block": (
             _off(lambda right, v, d, n, p, tied: right - (n - 1) * 12 * d * d),
