@@ -60,6 +60,17 @@ def _one_by_one(combine):
     return gradient
 
 
+def _written(dtype=None):
+    """Read rows, add, and write them back, as an indexed ``+=`` does."""
+
+    def gradient(ids, upstream, n_rows):
+        found = torch.zeros(n_rows, upstream.size(1), dtype=dtype or upstream.dtype)
+        rows = torch.tensor(ids)
+        return found.index_put((rows,), (found[rows] + upstream).to(found.dtype))
+
+    return gradient
+
+
 def _one_hot(ids, upstream, n_rows):
     one_hot = torch.nn.functional.one_hot(torch.tensor(ids), n_rows)
     return one_hot.to(upstream.dtype).T @ upstream
@@ -94,10 +105,9 @@ GRADIENT = Question(
             _one_by_one(lambda found: found[-1]),
             _LAST_WINS,
         ),
-        "last-wins-float32": (
-            lambda ids, upstream, n_rows: _one_by_one(lambda found: found[-1])(
-                ids, upstream, n_rows
-            ).to(F32),
+        "written": (_written(), _LAST_WINS),
+        "written-float32": (
+            _written(F32),
             both(_LAST_WINS, "And zeros are made in float32 unless you say otherwise."),
         ),
         "first-wins": (
