@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
-from lumen.exercises import activations, attention, convolution, dense, depth, pooling, shapes
+from lumen.exercises import (
+    activations,
+    attention,
+    convolution,
+    dense,
+    depth,
+    pooling,
+    positions,
+    shapes,
+)
 from lumen.grading.check import PUBLIC_SEEDS, Verdict, missing
 from lumen.grading.check import check as judge
 from lumen.grading.question import Question, run, type_name
@@ -27,6 +36,7 @@ SETS: dict[str, tuple[Question, ...]] = {
     "convolution": convolution.QUESTIONS,
     "pooling": pooling.QUESTIONS,
     "attention": attention.QUESTIONS,
+    "positions": positions.QUESTIONS,
 }
 
 
