@@ -156,6 +156,23 @@ LSTM = Question(
             "Shapes fit and numbers do not: the columns of the weight read two things, side by"
             " side. Which of them do they read first?",
         ),
+        "no-offsets": (
+            lambda x, h, c, weight, bias: lstm_once(x, h, c, weight, 0 * bias),
+            "The offsets go unused. They say where a gate stands before there is anything to see.",
+        ),
+        "interleaved": (
+            lambda x, h, c, weight, bias: lstm_once(
+                x,
+                h,
+                c,
+                *(
+                    w.reshape(-1, 4, *w.shape[1:]).transpose(0, 1).reshape(w.shape)
+                    for w in (weight, bias)
+                ),
+            ),
+            "You deal the rows out in turn, as if each unit had its four side by side. They come"
+            " in four blocks, one for each part of the step.",
+        ),
         "cell-first": (
             lambda x, h, c, weight, bias: torch.cat(
                 lstm_once(x, h, c, weight, bias).chunk(2, 1)[::-1], 1
@@ -295,6 +312,12 @@ GRU = Question(
             _gru("zrn", mix=_turned),
             "Two things at once, and both are customs: the order of the blocks, and which of two"
             " shares the gate is.",
+        ),
+        "no-offsets": (
+            lambda x, h, w_in, w_state, b_in, b_state: gru_once(
+                x, h, w_in, w_state, 0 * b_in, 0 * b_state
+            ),
+            "The offsets go unused. They say where a gate stands before there is anything to see.",
         ),
         "state-not-kept": (
             _gru(mix=lambda n, z, h: (1 - z) * n),
@@ -457,7 +480,7 @@ def _offset_cases(seed):
     def case(label, *shape, dtype=F32, **kwargs):
         u = torch.rand(shape, generator=draw.generator, dtype=dtype, device="cpu")
         upstream = draw.normal(*shape, dtype=dtype)
-        return Case(label, {"steps": 0.5 + 60 * u**2}, kwargs, upstream)
+        return Case(label, {"steps": 1.01 + 60 * u**2}, kwargs, upstream)
 
     return [
         case("half-lives", n),
@@ -491,7 +514,7 @@ OFFSET = Question(
             "That is the gate. Asked for is the offset that puts a sigmoid there.",
         ),
         "chrono": (
-            lambda steps, kept=0.5: torch.log((steps - 1).abs() + 1e-3),
+            lambda steps, kept=0.5: torch.log(steps - 1),
             "That is the rule of thumb for a span, which leaves about 0.37 of a content whatever"
             " you ask for. Here the share is given.",
         ),
@@ -510,7 +533,7 @@ OFFSET = Question(
             " them together leave it?",
         ),
         "dealt-out": (
-            lambda steps, kept=0.5: _logit((1 - (1 - kept) / (steps + 1)).clamp(1e-3, 1 - 1e-6)),
+            lambda steps, kept=0.5: _logit(1 - (1 - kept) / steps),
             "You deal the loss out evenly, as if each step lost a part of the original. Each loses"
             " a part of what is left.",
         ),
