@@ -20,6 +20,7 @@ from lumen.exercises import (
     convolution,
     dense,
     depth,
+    gates,
     pooling,
     positions,
     shapes,
@@ -35,6 +36,7 @@ SETS: dict[str, tuple[Question, ...]] = {
     "activations": activations.QUESTIONS,
     "convolution": convolution.QUESTIONS,
     "pooling": pooling.QUESTIONS,
+    "gates": gates.QUESTIONS,
     "attention": attention.QUESTIONS,
     "positions": positions.QUESTIONS,
 }
