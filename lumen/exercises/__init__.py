@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
-from lumen.exercises import activations, attention, convolution, dense, depth, shapes
+from lumen.exercises import (
+    activations,
+    attention,
+    convolution,
+    dense,
+    depth,
+    recurrence,
+    shapes,
+)
 from lumen.grading.check import PUBLIC_SEEDS, Verdict, missing
 from lumen.grading.check import check as judge
 from lumen.grading.question import Question, run, type_name
@@ -25,6 +33,7 @@ SETS: dict[str, tuple[Question, ...]] = {
     "dense": dense.QUESTIONS,
     "activations": activations.QUESTIONS,
     "convolution": convolution.QUESTIONS,
+    "recurrence": recurrence.QUESTIONS,
     "attention": attention.QUESTIONS,
 }
 
