@@ -144,9 +144,10 @@ STEP = Question(
 
 
 def read_all(x, w_ih, w_hh, bias):
-    h, states = x.new_zeros(x.size(0), w_hh.size(0)), []
-    for x_t in x.unbind(1):
-        h = torch.tanh(x_t @ w_ih.T + h @ w_hh.T + bias)
+    a, states = x @ w_ih.T + bias, []
+    h = torch.zeros_like(a[:, 0])
+    for a_t in a.unbind(1):
+        h = torch.tanh(a_t + h @ w_hh.T)
         states.append(h)
     return torch.stack(states, dim=1)
 
@@ -210,15 +211,14 @@ def _rnn(x, w_ih, w_hh, bias):
     return torch.func.functional_call(layer, named, (x,))[0]
 
 
-def _hoisted(x, w_ih, w_hh, bias):
-    a = x @ w_ih.T + bias
-    states = [torch.tanh(a[:, 0])]
+def _by_index(x, w_ih, w_hh, bias):
+    states = [torch.tanh(x[:, 0] @ w_ih.T + bias)]
     for t in range(1, x.size(1)):
-        states.append(torch.tanh(a[:, t] + states[-1] @ w_hh.T))
+        states.append(torch.tanh(x[:, t] @ w_ih.T + states[-1] @ w_hh.T + bias))
     return torch.stack(states, 1)
 
 
-def _hoisted_from(x, w_ih, w_hh, bias, start):
+def _from(x, w_ih, w_hh, bias, start):
     h, states = x.new_full((x.size(0), w_hh.size(0)), start), []
     for x_t in x.unbind(1):
         h = _usual(x_t, h, w_ih, w_hh, bias)
@@ -269,7 +269,7 @@ UNROLL = Question(
             "One step late. Each row should hold the state *after* its token was read.",
         ),
         "starts-at-one": (
-            lambda x, w_ih, w_hh, bias: _hoisted_from(x, w_ih, w_hh, bias, 1.0),
+            lambda x, w_ih, w_hh, bias: _from(x, w_ih, w_hh, bias, 1.0),
             "The first step is off already, and the others inherit it: from which state do you"
             " start?",
         ),
@@ -287,7 +287,7 @@ UNROLL = Question(
             "Your states can leave the range from -1 to 1. What keeps them in?",
         ),
     },
-    alternatives={"torch": _rnn, "hoisted": _hoisted},
+    alternatives={"torch": _rnn, "by-index": _by_index},
 )
 
 
@@ -425,8 +425,7 @@ BACK = Question(
 
 
 def clip_norm(grads, limit):
-    norm = grads.norm()
-    return grads * (limit / norm) if norm > limit else grads * 1.0
+    return grads * (limit / grads.norm()).clamp(max=1)
 
 
 def _clip_cases(seed):
@@ -540,7 +539,7 @@ CLIP = Question(
         "sum-of-norms": (
             _scaled(lambda g: g.norm(dim=1).sum()),
             "You add up the lengths of the arrays. Together they are one vector, and the lengths of"
-            " parts at right angles do not simply add up.",
+            " parts at right angles do not add up.",
         ),
         "largest-array": (
             _scaled(lambda g: g.norm(dim=1).max()),
@@ -548,7 +547,7 @@ CLIP = Question(
         ),
         "to-length-one": (
             lambda grads, limit: _scaled(_all)(grads, 1.0),
-            "Right for a limit of 1. The limit is an argument.",
+            "Right for a limit of 1, and for no other. The limit is an argument.",
         ),
         "zeroed": (
             lambda grads, limit: grads * (grads.norm() <= limit),
@@ -561,10 +560,10 @@ CLIP = Question(
         ),
         "untouched": (
             lambda grads, limit: grads * 1.0,
-            "Nothing is limited.",
+            "Nothing is limited: what is too long comes out as it went in.",
         ),
         "no-guard": (
-            lambda grads, limit: grads * (limit / grads.norm()).clamp(max=1.0) / (grads.norm() > 0),
+            lambda grads, limit: grads / grads.norm() * grads.norm().clamp(max=limit),
             "Right until no gradient is there at all: then something is divided by a length of"
             " zero.",
         ),
