@@ -963,6 +963,7 @@ EQUIVALENT = {
         "for place, jump in [(b / w, v * abs(w)) for w, b, v in units if w]:",
     ): "a line in a mirror has as many kinks",
     ("depth.zigzag", "x = (1 - 2 * x).abs()"): "the absolute value does not see the sign",
+    ("recurrence.unroll", "h = torch.zeros_like(a[:, -1])"): "all steps have one shape",
 }
 
 

@@ -23,6 +23,7 @@ from lumen.exercises import (
     gates,
     pooling,
     positions,
+    recurrence,
     shapes,
 )
 from lumen.grading.check import PUBLIC_SEEDS, Verdict, missing
@@ -36,6 +37,7 @@ SETS: dict[str, tuple[Question, ...]] = {
     "activations": activations.QUESTIONS,
     "convolution": convolution.QUESTIONS,
     "pooling": pooling.QUESTIONS,
+    "recurrence": recurrence.QUESTIONS,
     "gates": gates.QUESTIONS,
     "attention": attention.QUESTIONS,
     "positions": positions.QUESTIONS,
