@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
-from lumen.exercises import activations, attention, convolution, dense, depth, shapes
+from lumen.exercises import activations, attention, convolution, dense, depth, norms, shapes
 from lumen.grading.check import PUBLIC_SEEDS, Verdict, missing
 from lumen.grading.check import check as judge
 from lumen.grading.question import Question, run, type_name
@@ -26,6 +26,7 @@ SETS: dict[str, tuple[Question, ...]] = {
     "activations": activations.QUESTIONS,
     "convolution": convolution.QUESTIONS,
     "attention": attention.QUESTIONS,
+    "norms": norms.QUESTIONS,
 }
 
 
