@@ -55,6 +55,10 @@ _NO_EPS = (
     "A group of equal numbers has no spread, and your division by it gives NaN or infinity. One"
     " argument is there to prevent that."
 )
+_FIXED = (
+    "Right until somebody asks for another value than the usual one. An argument of yours is never"
+    " looked at."
+)
 _GAINS = "The statistics are right. Two learned numbers for each channel come after them. "
 
 
@@ -143,6 +147,7 @@ LAYER = Question(
     mistakes={
         "bessel": (_layer(unbiased=True), _BESSEL),
         "eps-outside": (_layer(spread=_outside), _SMALL),
+        # harvardnlp/annotated-transformer#122
         "bessel-outside": (
             _layer(unbiased=True, spread=_outside),
             both(_BESSEL, "What is added belongs to the square of the spread."),
@@ -188,6 +193,10 @@ LAYER = Question(
             _with_ends(lambda hat, gain, offset: (hat + offset) * gain),
             "Both learned numbers are used, in the wrong order: a token of equal numbers must come"
             " out as the offset itself, whatever the gain is.",
+        ),
+        "fixed-eps": (
+            lambda x, gain, offset, eps=1e-5: layer_norm(x, gain, offset),
+            _FIXED,
         ),
         "not-centred": (
             lambda x, gain, offset, eps=1e-5: (
@@ -259,6 +268,17 @@ RMS = Question(
             _root(lambda x: x.square().sum(-1, keepdim=True)),
             "Your tokens have length one. Wanted is a mean square of one, so the size of a number"
             " does not depend on how many there are.",
+        ),
+        "by-length-outside": (
+            _root(lambda x: x.square().sum(-1, keepdim=True), _outside),
+            "Your tokens have length one. Wanted is a mean square of one. And what is added belongs"
+            " to that mean square, under the root.",
+        ),
+        "fixed-eps": (lambda x, gain, eps=1e-6: rms_norm(x, gain), _FIXED),
+        "clamped": (
+            _root(_square, lambda square, eps: square.clamp_min(1e-30).sqrt().clamp_min(eps)),
+            "A lower limit is safe as well, but it is another formula, and small tokens show it:"
+            " here something is added, to the mean square.",
         ),
         "eps-outside": (
             _root(_square, lambda square, eps: square.clamp_min(1e-30).sqrt() + eps),
@@ -473,10 +493,22 @@ BATCH = Question(
             _batch(memory=lambda mean, variance, running: (running[0], torch.ones_like(mean))),
             "Half of the memory is unused: afterwards you subtract, and divide by nothing.",
         ),
+        "memory-cut": (
+            _batch(memory=lambda mean, variance, running: [each.detach() for each in running]),
+            "What goes forward is right. After training the check also asks what comes back to the"
+            " memory, and yours is cut from the graph. Ready-made functions cut it, too.",
+        ),
+        "fixed-eps": (
+            lambda x, gain, offset, running, training, eps=1e-5: batch_norm(
+                x, gain, offset, running, training
+            ),
+            _FIXED,
+        ),
         "memory-is-spread": (
             _batch(memory=lambda mean, variance, running: (running[0], running[1].square())),
             "Right in training. The second row of the memory is a variance, not its root.",
         ),
+        # pytorch/pytorch#4534
         "no-refusal": (
             _batch(refuse=False),
             "You answer even where a channel shows a single number to train on. A spread needs two:"
@@ -579,6 +611,7 @@ MEMORY = Question(
     cases=_memory_cases,
     reference=remember,
     mistakes={
+        # keras-team/keras#10443
         "biased": (
             _remembering(variance=lambda x, axes: x.var(axes, unbiased=False)),
             "The mean is right, the variance is a little small. It is kept as an estimate for data"
@@ -588,6 +621,7 @@ MEMORY = Question(
             _remembering(variance=lambda x, axes: x.std(axes)),
             "The second row keeps variances. You mix in a standard deviation.",
         ),
+        # pytorch/pytorch#41559
         "reversed": (
             _remembering(mix=lambda old, new, m: m * old + (1 - m) * new),
             "Your memory is of the last batch and little else. In this convention the number weighs"
@@ -605,6 +639,12 @@ MEMORY = Question(
             _remembering(mix=lambda old, new, m: old + m * new),
             "Feed the same batch again and again: your memory grows without end. What must the two"
             " weights add up to?",
+        ),
+        "fixed-momentum": (lambda running, x, momentum=0.1: remember(running, x), _FIXED),
+        "detached": (
+            lambda running, x, momentum=0.1: remember(running, x.detach(), momentum),
+            "The numbers are right, and no gradient reaches the batch. In a layer that is as it"
+            " should be. Here the check wants to see who takes part.",
         ),
         "mean-only": (
             _remembering(
@@ -712,6 +752,7 @@ BACK = Question(
     cases=_back_cases,
     reference=through_layer_norm,
     mistakes={
+        # pytorch/pytorch#63541: a gradient of ones proves little
         "constants": (
             _back(lambda g, hat, s: g / s),
             "You treat mean and spread as constants. A gradient of ones must come out as zero,"
@@ -760,6 +801,19 @@ BACK = Question(
         "over-all": (
             _back(lambda g, hat, s: (g - g.mean() - hat * (g * hat).mean()) / s),
             _AXES + "the two averages are over all of them in your answer.",
+        ),
+        "fixed-eps": (lambda g, x, eps=1e-5: through_layer_norm(g, x), _FIXED),
+        "no-graph": (
+            lambda g, x, eps=1e-5: through_layer_norm(g.detach(), x.detach(), eps),
+            "The numbers are right, and the check cannot differentiate them once more. Write the"
+            " formula out, and cut nothing.",
+        ),
+        "uncentred": (
+            lambda g, x, eps=1e-5: _back(
+                lambda g, hat, s: (g - _mean(g) - hat * _mean(g * x) / s) / s
+            )(g, x, eps),
+            "Your last term weighs what arrives by the token as it came in. It must not notice"
+            " where the token lies: what of the token belongs there?",
         ),
         "forward": (
             lambda g, x, eps=1e-5: _parts(x, eps)[0] * g,
