@@ -21,6 +21,7 @@ from lumen.exercises import (
     dense,
     depth,
     gates,
+    norms,
     pooling,
     positions,
     recurrence,
@@ -41,6 +42,7 @@ SETS: dict[str, tuple[Question, ...]] = {
     "gates": gates.QUESTIONS,
     "attention": attention.QUESTIONS,
     "positions": positions.QUESTIONS,
+    "norms": norms.QUESTIONS,
 }
 
 
