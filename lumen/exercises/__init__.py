@@ -9,41 +9,48 @@ In a notebook, as the last line of a cell::
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any, NoReturn
 
-from lumen.exercises import (
-    activations,
-    attention,
-    convolution,
-    dense,
-    depth,
-    gates,
-    norms,
-    pooling,
-    positions,
-    recurrence,
-    shapes,
-)
 from lumen.grading.check import PUBLIC_SEEDS, Verdict, missing
 from lumen.grading.check import check as judge
 from lumen.grading.question import Question, run, type_name
 
-SETS: dict[str, tuple[Question, ...]] = {
-    "shapes": shapes.QUESTIONS,
-    "depth": depth.QUESTIONS,
-    "dense": dense.QUESTIONS,
-    "activations": activations.QUESTIONS,
-    "convolution": convolution.QUESTIONS,
-    "pooling": pooling.QUESTIONS,
-    "recurrence": recurrence.QUESTIONS,
-    "gates": gates.QUESTIONS,
-    "attention": attention.QUESTIONS,
-    "positions": positions.QUESTIONS,
-    "norms": norms.QUESTIONS,
-}
+
+class Sets(Mapping):
+    """The questions of each set by its name, which is its module's; each read when asked for."""
+
+    def __init__(self, *names: str):
+        self.names = names
+
+    def __getitem__(self, name: str) -> tuple[Question, ...]:
+        if name not in self.names:
+            raise KeyError(name)
+        return import_module(f"lumen.exercises.{name}").QUESTIONS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+SETS = Sets(
+    "shapes",
+    "depth",
+    "dense",
+    "activations",
+    "convolution",
+    "pooling",
+    "recurrence",
+    "gates",
+    "attention",
+    "positions",
+    "norms",
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,9 +86,10 @@ def _short(verdict: Verdict) -> str:
 
 def find(name: str) -> Question:
     """The question of that name."""
-    questions = {question.name: question for set_ in SETS.values() for question in set_}
-    if name in questions:
-        return questions[name]
+    for question in SETS.get(str(name).partition(".")[0], ()):
+        if question.name == name:
+            return question
+    questions = [question.name for set_ in SETS.values() for question in set_]
     near = difflib.get_close_matches(str(name), questions, n=3, cutoff=0.5) or sorted(questions)
     raise ValueError(f"there is no question {name!r}; near it: {', '.join(near)}")
 
