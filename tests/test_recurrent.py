@@ -175,8 +175,7 @@ def silero():
     that swells and fades, cut and seen by the layers below the cell. Nothing of it is imported.
     """
     found = find_spec("silero_vad")
-    if found is None:
-        pytest.skip("the trained weights of requirements-weights.txt are not installed")
+    assert found, "the trained weights of requirements-weights.txt are not installed"
     from safetensors.torch import load_file
 
     folder = Path(found.origin).parent / "data"
