@@ -53,8 +53,8 @@ def lstm_step(
     ``c' = σ(f) ⊙ c + σ(i) ⊙ tanh(g)``, ``h' = σ(o) ⊙ tanh(c')``
 
     Along the direct path dc'/dc is the forget gate σ(f), chosen anew for
-    each channel and step. c also reaches c' through h and all four gates,
-    so that is not the whole derivative.
+    each channel and step. c is also shown as h, which the gates of this step
+    read, so that is not the whole derivative.
 
     Args:
         a: what the input says, ``W_ih x + b_ih + b_hh``, for the gates in

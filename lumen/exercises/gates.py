@@ -53,13 +53,21 @@ def _lstm_cases(seed):
     ]
 
 
-def _lstm(order="ifgo", content=torch.tanh, shown=torch.tanh, cell=None, show=None, join=None):
+def _lstm(
+    order="ifgo",
+    gate=torch.sigmoid,
+    content=torch.tanh,
+    shown=torch.tanh,
+    cell=None,
+    show=None,
+    join=None,
+):
     """The reference, with some of its parts replaced."""
 
     def wrong(x, h, c, weight, bias):
         sums = (join or (lambda h, x: torch.cat([h, x], 1)))(h, x) @ weight.T + bias
         gates = dict(zip(order, sums.chunk(4, dim=1), strict=True))
-        i, f, o = (gates[name].sigmoid() for name in "ifo")
+        i, f, o = (gate(gates[name]) for name in "ifo")
         g = content(gates["g"])
         new = cell(i, f, g, c) if cell else f * c + i * g
         out = show(o, new, c) if show else o * shown(new)
@@ -68,6 +76,7 @@ def _lstm(order="ifgo", content=torch.tanh, shown=torch.tanh, cell=None, show=No
     return wrong
 
 
+_ORDERS = ("ifog", "igfo", "iofg", "figo", "fiog", "fgio")
 _ORDER = (
     "All parts are there, and two of them read the rows of each other. The shapes cannot tell you:"
     " read in the question in which order the four blocks of rows come."
@@ -112,7 +121,7 @@ LSTM = Question(
     cases=_lstm_cases,
     reference=lstm_once,
     mistakes={
-        **{f"order-{order}": (_lstm(order), _ORDER) for order in ("ifog", "figo", "fiog", "fgio")},
+        **{f"order-{order}": (_lstm(order), _ORDER) for order in _ORDERS},
         "sigmoid-content": (
             _lstm(content=torch.sigmoid),
             "Your cell can be raised and never lowered. Gates are shares of something; one of the"
@@ -150,6 +159,25 @@ LSTM = Question(
         "never-forgets": (
             _lstm(cell=lambda i, f, g, c: c + i * g),
             "Your cell keeps everything. So did that of 1997; which of the four goes unused?",
+        ),
+        "forget-turned-round": (
+            _lstm(cell=lambda i, f, g, c: (1 - f) * c + i * g),
+            "An open forget gate makes your cell let go. In spite of its name it says what is"
+            " kept.",
+        ),
+        "all-shown": (
+            _lstm(show=lambda o, new, c: torch.tanh(new)),
+            "The new cell is right, and all of it is shown. Which of the four goes unused?",
+        ),
+        "shown-share-bent": (
+            _lstm(show=lambda o, new, c: torch.tanh(o * new)),
+            "The new cell is right. You bend the share that is shown; a share of the bent cell is"
+            " asked for, and the two are not the same.",
+        ),
+        "tanh-gates": (
+            _lstm(gate=torch.tanh),
+            "Your gates can be negative, and then turn the sign of a memory. A share lies between"
+            " none and all.",
         ),
         "input-first": (
             _lstm(join=lambda h, x: torch.cat([x, h], 1)),
@@ -296,6 +324,16 @@ GRU = Question(
             "You reset what the input says as well. The reset is there to make the candidate"
             " ignore the past, not the present.",
         ),
+        "reset-turned-round": (
+            _gru(new=lambda a, h, w, b, r: a + (1 - r) * (h @ w.T + b)),
+            "Where the reset is open, your candidate ignores the past. It should see the past"
+            " there: the share says how much of it.",
+        ),
+        "offsets-exchanged": (
+            lambda x, h, w_in, w_state, b_in, b_state: gru_once(x, h, w_in, w_state, b_state, b_in),
+            "Both gates are right. In the candidate each offset stands where the other belongs,"
+            " and the reset tells them apart.",
+        ),
         "no-reset": (
             _gru(new=lambda a, h, w, b, r: a + h @ w.T + b),
             "Your candidate always sees the past. One of the gates goes unused.",
@@ -385,6 +423,11 @@ def _counted(
     return wrong
 
 
+def _shared_offsets(kind, d_in, d_h, layers=1, biases=2):
+    bare = gated_params(kind, d_in, d_h, layers, 0)
+    return bare + layers * biases * d_h
+
+
 def _built_params(kind, d_in, d_h, layers=1, biases=2):
     build = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}[kind]
     layer = build(d_in, d_h, layers, device="meta")
@@ -456,6 +499,16 @@ COUNT = Question(
             "Right for one layer. Those above read two things, like the first: the layer below,"
             " and their own state.",
         ),
+        "above-no-offsets": (
+            _counted(above=lambda i, h, b: 2 * h),
+            "Right for one layer, and right for all matrices. The rows of the layers above have"
+            " their offsets too.",
+        ),
+        "offsets-of-one-block": (
+            _shared_offsets,
+            "Right where there is a single block. With more of them, each row of each has an"
+            " offset of its own.",
+        ),
         "input-squared": (
             _counted(first=lambda i, h, b: 2 * i + b),
             "The state is read by a square matrix. Which of the two sizes is its side?",
@@ -477,16 +530,17 @@ def _offset_cases(seed):
     draw = Draw(seed)
     n, m = draw.between(3, 5), draw.between(6, 9)
 
-    def case(label, *shape, dtype=F32, **kwargs):
+    def case(label, *shape, dtype=F32, least=1.01, most=61.0, **kwargs):
         u = torch.rand(shape, generator=draw.generator, dtype=dtype, device="cpu")
         upstream = draw.normal(*shape, dtype=dtype)
-        return Case(label, {"steps": 1.01 + 60 * u**2}, kwargs, upstream)
+        return Case(label, {"steps": least + (most - least) * u**2}, kwargs, upstream)
 
     return [
         case("half-lives", n),
         case("half-lives, in float64", m, dtype=F64),
         case("half-lives of two layers", 2, m),
         case("one unit", 1),
+        case("less than a step", n, least=0.3, most=0.9),
         case("nine tenths are left", m, kept=0.9),
         case("a hundredth is left", n, kept=0.01),
         case("a third is left, in float64", n, 2, kept=1 / 3, dtype=F64),
@@ -559,6 +613,11 @@ OFFSET = Question(
         "e-fold": (
             lambda steps, kept=0.5: -torch.log(torch.expm1(1 / steps)),
             "Your gate leaves one part in e after so many steps. Which share was asked for?",
+        ),
+        "at-least-one": (
+            lambda steps, kept=0.5: forget_offset(steps.clamp(min=1), kept),
+            "Right from one step on. A content can be gone sooner than that: such a gate has an"
+            " offset as well, and nothing needs to be held back.",
         ),
         "detached": (
             lambda steps, kept=0.5: forget_offset(steps.detach(), kept),

@@ -59,6 +59,10 @@ _FIXED = (
     "Right until somebody asks for another value than the usual one. An argument of yours is never"
     " looked at."
 )
+_DIGITS = (
+    "Right near zero. Far from it, you take the difference of two huge numbers that are nearly"
+    " equal, and their digits are gone. What could be subtracted earlier?"
+)
 _GAINS = "The statistics are right. Two learned numbers for each channel come after them. "
 
 
@@ -105,9 +109,8 @@ def _outside(variance, eps):
 
 
 def _one_pass(x, gain, offset, eps=1e-5):
-    mean = x.mean(-1, keepdim=True)
-    variance = x.square().mean(-1, keepdim=True) - mean.square()
-    return (x - mean) / (variance + eps).sqrt() * gain + offset
+    centred = x - x.mean(-1, keepdim=True)
+    return centred / (_one_pass_variance(x, -1) + eps).sqrt() * gain + offset
 
 
 def _with_ends(gain_of=lambda hat, gain, offset: hat * gain + offset):
@@ -116,6 +119,10 @@ def _with_ends(gain_of=lambda hat, gain, offset: hat * gain + offset):
         return gain_of(layer_norm(x, one, zero, eps), gain, offset)
 
     return wrong
+
+
+def _one_pass_variance(x, axes, keepdim=True):
+    return x.square().mean(axes, keepdim=keepdim) - x.mean(axes, keepdim=keepdim).square()
 
 
 def _token_by_token(x, gain, offset, eps=1e-5):
@@ -177,8 +184,7 @@ LAYER = Question(
         ),
         "one-pass": (
             _one_pass,
-            "Right for tokens near zero. Far from it, you take the difference of two huge numbers"
-            " that are nearly equal, and their digits are gone. What could be subtracted earlier?",
+            _DIGITS,
         ),
         "no-gain": (_with_ends(lambda hat, gain, offset: hat + offset), _GAINS + "One is missing."),
         "no-offset": (
@@ -274,6 +280,11 @@ RMS = Question(
             "Your tokens have length one. Wanted is a mean square of one. And what is added belongs"
             " to that mean square, under the root.",
         ),
+        "eps-in-sum": (
+            lambda x, gain, eps=1e-6: rms_norm(x, gain, eps / x.size(-1)),
+            "Right but for tokens of small numbers. What is added belongs to the mean of the"
+            " squares: is it the mean that you have when you add it?",
+        ),
         "fixed-eps": (lambda x, gain, eps=1e-6: rms_norm(x, gain), _FIXED),
         "clamped": (
             _root(_square, lambda square, eps: square.clamp_min(1e-30).sqrt().clamp_min(eps)),
@@ -340,11 +351,11 @@ def _batch_cases(seed):
     draw = Draw(seed)
     n, c = draw.between(4, 6), draw.between(3, 5)
 
-    def case(label, shape, training, dtype=F32, size=1.0, **kwargs):
+    def case(label, shape, training, dtype=F32, size=1.0, far=0.0, **kwargs):
         channels = shape[1]
         spread = draw.normal(channels, dtype=dtype).square() + 0.5
         inputs = {
-            "x": size * (3 * draw.normal(*shape, dtype=dtype) + 2),
+            "x": size * (3 * draw.normal(*shape, dtype=dtype) + 2) + far,
             "gain": draw.normal(channels, dtype=dtype),
             "offset": draw.normal(channels, dtype=dtype),
             "running": torch.stack([draw.normal(channels, dtype=dtype), spread * size**2]),
@@ -364,6 +375,7 @@ def _batch_cases(seed):
         case("training: one image of many pixels", (1, c, 4, 4), True),
         case("training: two numbers in the only channel", (2, 1), True, F64, eps=0.1),
         case("training: in float64", (n, c + 3, 2), True, F64),
+        case("training: far from zero, in float64", (n, c), True, F64, far=1e5),
         case("training: one row", (1, c), True),
         case("training: one image of one pixel", (1, c, 1, 1), True),
         case("eval: a batch of rows", (n, c), False),
@@ -376,6 +388,7 @@ def _batch_cases(seed):
 def _batch(
     of=lambda x: (0, *range(2, x.dim())),
     unbiased=False,
+    variance=None,
     spread=lambda variance, eps: (variance + eps).sqrt(),
     end=lambda hat, gain, offset: hat * gain + offset,
     statistics=lambda x: x,
@@ -391,11 +404,13 @@ def _batch(
         shape = (1, -1, *[1] * (x.dim() - 2))
         source = statistics(x)
         mean = source.mean(of(x), keepdim=True)
-        variance = source.var(of(x), unbiased=unbiased, keepdim=True)
+        squares = source.var(of(x), unbiased=unbiased, keepdim=True)
+        if variance is not None:
+            squares = variance(source, of(x))
         if not live(training):
             remembered = [numbers.reshape(shape) for numbers in running]
-            mean, variance = memory(mean, variance, remembered)
-        hat = (x - mean) / spread(variance, eps)
+            mean, squares = memory(mean, squares, remembered)
+        hat = (x - mean) / spread(squares, eps)
         return end(hat, gain.reshape(shape), offset.reshape(shape))
 
     return wrong
@@ -448,6 +463,7 @@ BATCH = Question(
             _batch(of=lambda x: tuple(range(x.dim()))),
             "One mean and one spread serve all channels in your answer. Each has its own.",
         ),
+        "one-pass": (_batch(variance=_one_pass_variance), _DIGITS),
         "eps-outside": (_batch(spread=_outside), _SMALL),
         "no-eps": (_batch(spread=lambda variance, eps: variance.sqrt()), _NO_EPS),
         "bare": (
@@ -554,11 +570,12 @@ def _memory_cases(seed):
     draw = Draw(seed)
     n, c = draw.between(4, 6), draw.between(3, 5)
 
-    def case(label, shape, dtype=F32, **kwargs):
+    def case(label, shape, dtype=F32, far=0.0, **kwargs):
         channels = shape[1]
         running = draw.normal(2, channels, dtype=dtype)
+        running[0] -= far  # the mean ends near zero, so that the variance is seen
         running[1] = running[1].square() + 0.5
-        inputs = {"running": running, "x": 2 * draw.normal(*shape, dtype=dtype) + 1}
+        inputs = {"running": running, "x": 2 * draw.normal(*shape, dtype=dtype) + 1 + far}
         return Case(label, inputs, kwargs, upstream=draw.normal(2, channels, dtype=dtype))
 
     return [
@@ -571,6 +588,7 @@ def _memory_cases(seed):
         case("one channel", (n, 1)),
         case("only the newest batch", (n, c), momentum=1.0),
         case("in float64", (n, c + 3, 2), F64, momentum=0.3),
+        case("far from zero, in float64", (n, c), F64, 1e5, momentum=0.5),
     ]
 
 
@@ -616,6 +634,14 @@ MEMORY = Question(
             _remembering(variance=lambda x, axes: x.var(axes, unbiased=False)),
             "The mean is right, the variance is a little small. It is kept as an estimate for data"
             " to come, and for that another divisor is right than for the batch at hand.",
+        ),
+        "one-pass": (
+            _remembering(
+                variance=lambda x, axes: (
+                    _one_pass_variance(x, axes, False) * (x[:, 0].numel() / (x[:, 0].numel() - 1))
+                )
+            ),
+            _DIGITS,
         ),
         "spread": (
             _remembering(variance=lambda x, axes: x.std(axes)),
@@ -712,20 +738,22 @@ def _back_cases(seed):
     ones = case("a gradient of ones", (2, 5), "", F64)
     ones.args["g"].fill_(1.0)
     wide = case("a large eps", (2, 3, 6), "", F32, eps=0.5)
-    return [*(case(*each) for each in _shapes(draw)[:-1]), ones, wide]
+    return [*(case(*each) for each in _shapes(draw)), ones, wide]
 
 
-def _parts(x, eps, unbiased=False):
+def _parts(x, eps, unbiased=False, one_pass=False):
     mean = x.mean(-1, keepdim=True)
     s = (x - mean).square().mean(-1, keepdim=True)
+    if one_pass:
+        s = _one_pass_variance(x, -1)
     if unbiased:
         s = s * (x.size(-1) / max(x.size(-1) - 1, 1))
     s = (s + eps).sqrt()
     return (x - mean) / s, s
 
 
-def _back(rule, unbiased=False):
-    return lambda g, x, eps=1e-5: rule(g, *_parts(x, eps, unbiased))
+def _back(rule, **kwargs):
+    return lambda g, x, eps=1e-5: rule(g, *_parts(x, eps, **kwargs))
 
 
 def _mean(t):
@@ -797,6 +825,10 @@ BACK = Question(
         "bessel": (
             _back(lambda g, hat, s: (g - _mean(g) - hat * _mean(g * hat)) / s, unbiased=True),
             _BESSEL,
+        ),
+        "one-pass": (
+            _back(lambda g, hat, s: (g - _mean(g) - hat * _mean(g * hat)) / s, one_pass=True),
+            _DIGITS,
         ),
         "over-all": (
             _back(lambda g, hat, s: (g - g.mean() - hat * (g * hat).mean()) / s),

@@ -283,6 +283,11 @@ WAVES = Question(
             _waves(_by_pair, base=10000.0),
             "Right for the usual base. But the base is an argument, and in some cases it is given.",
         ),
+        "rounded-up": (
+            _waves(lambda column, d: 2 * (column // 2) / (d + d % 2)),
+            "Right for even widths. For an odd one your speeds are those of a table one column"
+            " wider: the exponent is divided by the width that was given.",
+        ),
         "grows": (
             _waves(lambda column, d: -_by_pair(column, d)),
             "Your waves get faster from left to right. They should get slower: the angle is divided"
@@ -468,6 +473,13 @@ ROPE = Question(
             _rope(places=lambda positions: tuple(range(len(positions)))),
             "Right for places 0, 1, 2 and so on. In other cases you turn as if the sequence began"
             " at 0: with a cache a new token stands alone, and its place is not 0.",
+        ),
+        "from-first": (
+            _rope(
+                places=lambda positions: tuple(range(positions[0], positions[0] + len(positions)))
+            ),
+            "Right where the places follow one another. You count on from the first; each token has"
+            " a place of its own among those given, and they may come in any order.",
         ),
         "base-fixed": (
             _rope(base=10000.0),
