@@ -154,6 +154,8 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     try:
         with archive.open(info) as file:
             return _whole(file, most)
+    except Unreadable:
+        raise
     except (RuntimeError, zipfile.BadZipFile, ValueError, OSError, NotImplementedError, EOFError):
         raise Unreadable("this member of the archive is damaged or locked") from None
 

@@ -118,7 +118,7 @@ def _array(content: Any) -> Array:
     try:
         found = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        raise Garbled("bytes that are not base64") from None
+        raise Garbled("bytes that are not base64 came over the wire") from None
     _agreed(len(found) == wanted, "bytes of another length")
     return Array(dtype, tuple(shape), found)
 
