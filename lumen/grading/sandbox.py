@@ -333,6 +333,8 @@ def copy_package(folder: Path) -> None:
     shutil.copytree(source, folder, ignore=shutil.ignore_patterns("__pycache__", "exercises"))
     (folder / "exercises").mkdir()
     shutil.copyfile(source / "grading" / "standin.py", folder / "exercises" / "__init__.py")
+    for path in (folder, *folder.rglob("*")):  # where it was copied from may be closed to the box
+        path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def _bind(path: str) -> Iterator[str]:
