@@ -54,12 +54,14 @@ def test_a_submission_has_what_it_earned(graded, name):
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("level 1")
 @pytest.mark.parametrize("name", SLOW)
 def test_every_submission_has_what_it_earned_at_level_1(graded, name):
     assert graded(1, SLOW)[name] == ATTACKS[name].points
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("level 2")
 @pytest.mark.parametrize("name", [n for n in ATTACKS if ATTACKS[n].at_2 != NO_PROMISE])
 def test_every_submission_has_what_it_earned_at_level_2(graded, name):
     assert graded(2, list(ATTACKS))[name] == ATTACKS[name].at_2

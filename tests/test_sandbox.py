@@ -29,7 +29,7 @@ def makings(request):
         yield made
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def box(makings):
     opened = makings.open(place=3)
     yield opened

@@ -177,7 +177,8 @@ def plot(path: Path, results: Sequence[Result]) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-    blue, grey = "#0a5d92", "#5b6570"
+    from lumen.book.palette import LIGHT
+
     frequent = mistakes(results)[::-1]
     figure = Figure(figsize=(7.5, 2.6 + 0.3 * len(frequent)), layout="constrained", dpi=120)
     FigureCanvasAgg(figure)
@@ -186,12 +187,12 @@ def plot(path: Path, results: Sequence[Result]) -> None:
     shares = [result.points / (result.max_points or 1) for result in results]
     most = max((result.max_points for result in results), default=0) or 1
     counts = Counter(round(share * most) for share in shares)
-    above.bar(range(most + 1), [counts[value] for value in range(most + 1)], color=blue, width=0.8)
+    above.bar(range(most + 1), [counts[value] for value in range(most + 1)], color=LIGHT["blue"], width=0.8)
     above.set_xticks(range(most + 1))
     above.set_xlabel(f"points of {most}")
     above.set_ylabel("submissions")
     names = [f"{question} {mistake}" for (question, mistake), _ in frequent]
-    below.barh(names, [number for _, number in frequent], color=grey, height=0.7)
+    below.barh(names, [number for _, number in frequent], color=LIGHT["quiet"], height=0.7)
     below.set_xlabel("submissions with this mistake")
     for axes in (above, below):
         axes.spines[["top", "right"]].set_visible(False)
