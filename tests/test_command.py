@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from lumen.exercises import SETS
-from lumen.grading import command
+from lumen.grading import command, report
 from lumen.grading.command import Progress, main
+from lumen.grading.examine import TELLING
 from lumen.grading.question import Question
+from lumen.grading.sandbox import NAMES
 from tests import boxes
 from tests.attacks import FULL, POINTS, RIGHT, SET, TARGETS, WRONG, notebook, without
 
@@ -313,6 +316,39 @@ def test_a_private_file_that_brings_nothing_is_refused(folder, tmp_path, grade, 
     put(folder, a=b"no")
     status, said = grade("--private", str(tmp_path / "mine.py"))
     assert status == 2 and words in said
+
+
+# ---- what the instructors' page says
+
+PAGE = (ROOT / "exercises" / "INSTRUCTORS.md").read_text(encoding="utf-8")
+
+
+def test_the_private_file_of_the_page_is_graded(folder, tmp_path, grade):
+    example = PAGE.split("```python\n")[1].split("```")[0]
+    (tmp_path / "midterm.py").write_text(example)
+    put(folder, a=notebook(["def row_norms(x):\n    return x.norm(dim=-1)"]), b=notebook(["x = 1"]))
+    status, _ = grade("--private", str(tmp_path / "midterm.py"), "--set", "midterm")
+    assert status == 0 and totals(tmp_path / "grades.csv") == {"a": 5, "b": 0}
+    assert len(command._with_private(SETS, tmp_path / "midterm.py")["attention"]) == len(
+        SETS["attention"]
+    )
+
+
+def test_every_option_of_the_page_is_one(capsys):
+    said = ""
+    for name in ("grade", "gradescope-zip"):
+        with pytest.raises(SystemExit):
+            main(SETS, [name, "--help"])
+        said += capsys.readouterr().out
+    options = set(re.findall(r"--[a-z][a-z-]+", PAGE)) - {"--help"}
+    assert len(options) > 10 and {option for option in options if option not in said} == set()
+
+
+def test_the_columns_and_verdicts_of_the_page_are_those_of_the_table():
+    assert f"`{', '.join(report.COLUMNS)}`" in PAGE
+    assert all(f"`{verdict}`" in PAGE for verdict in [*TELLING, "unreadable", "wrong", "nothing"])
+    for level, words in NAMES.items():
+        assert f"{level} `{words}`" in PAGE or f"{level} {words}" in PAGE
 
 
 # ---- the bar

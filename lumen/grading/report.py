@@ -187,7 +187,12 @@ def plot(path: Path, results: Sequence[Result]) -> None:
     shares = [result.points / (result.max_points or 1) for result in results]
     most = max((result.max_points for result in results), default=0) or 1
     counts = Counter(round(share * most) for share in shares)
-    above.bar(range(most + 1), [counts[value] for value in range(most + 1)], color=LIGHT["blue"], width=0.8)
+    above.bar(
+        range(most + 1),
+        [counts[value] for value in range(most + 1)],
+        color=LIGHT["blue"],
+        width=0.8,
+    )
     above.set_xticks(range(most + 1))
     above.set_xlabel(f"points of {most}")
     above.set_ylabel("submissions")
