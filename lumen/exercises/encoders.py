@@ -20,14 +20,12 @@ NOT_ASKED = -100
 
 
 def mlm_input(ids, choose, die, others, mask_id, first_word, share=0.15):
-    seen, targets = list(ids), [NOT_ASKED] * len(ids)
+    seen, targets = [], []
     for at, token in enumerate(ids):
-        if token >= first_word and choose[at] < share:
-            targets[at] = token
-            if die[at] < 0.8:
-                seen[at] = mask_id
-            elif die[at] >= 0.9:
-                seen[at] = others[at]
+        asked = token >= first_word and choose[at] < share
+        shown = mask_id if die[at] < 0.8 else token if die[at] < 0.9 else others[at]
+        seen.append(shown if asked else token)
+        targets.append(token if asked else NOT_ASKED)
     return torch.tensor([seen, targets])
 
 
@@ -99,10 +97,10 @@ def _hide(
 
 
 def _by_tensors(ids, choose, die, others, mask_id, first_word, share=0.15):
-    token, other = torch.tensor(ids), torch.tensor(others)
-    lot, throw = torch.tensor(choose, dtype=F64), torch.tensor(die, dtype=F64)
-    asked = (lot < share) & (token >= first_word)
-    seen = torch.where(asked & (throw >= 0.9), other, token)
+    token = torch.tensor(ids)
+    lot, throw = torch.tensor([choose, die], dtype=F64)
+    asked = (token >= first_word) & (lot < share)
+    seen = torch.where(asked & (throw >= 0.9), torch.tensor(others), token)
     seen = seen.masked_fill(asked & (throw < 0.8), mask_id)
     return torch.stack([seen, token.masked_fill(~asked, NOT_ASKED)])
 
@@ -558,11 +556,8 @@ POOL = Question(
 
 
 def class_logits(states, pooler, classifier):
-    rows = states[:, 0]
-    for weights, last in ((pooler, False), (classifier, True)):
-        rows = rows @ weights[:, :-1].T + weights[:, -1]
-        rows = rows if last else rows.tanh()
-    return rows
+    pooled = (states[:, 0] @ pooler[:, :-1].T + pooler[:, -1]).tanh()
+    return pooled @ classifier[:, :-1].T + classifier[:, -1]
 
 
 def _head_cases(seed):
