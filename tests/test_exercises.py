@@ -844,6 +844,7 @@ OPERATORS = {
     ast.NotEq: [ast.Eq],
     ast.Lt: [ast.LtE, ast.Gt],
     ast.Gt: [ast.GtE, ast.Lt],
+    ast.GtE: [ast.Gt, ast.Lt],
     ast.Is: [ast.IsNot],
     ast.LtE: [ast.Lt, ast.GtE],
 }

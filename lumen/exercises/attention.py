@@ -145,6 +145,16 @@ SCALED = Question(
             "Make a query twice as long, and your scores stay as they are: they are cosines."
             " Attention lets the lengths count, and corrects for the width alone.",
         ),
+        "float32": (
+            lambda q, k: (q.float() @ k.float().mT / math.sqrt(q.size(-1))).to(q.dtype),
+            "Right to about seven digits. What you were given can carry more, and somewhere on the"
+            " way they are dropped: in which type does each of your steps compute?",
+        ),
+        "clamped": (
+            lambda q, k: (q @ k.mT / math.sqrt(q.size(-1))).clamp(-80, 80),
+            "Right while scores are small; large ones that differ come out alike. Keeping exp in"
+            " range is the business of softmax, and it can do that without losing anything.",
+        ),
     },
     alternatives={
         "loops": _loop_scores,
@@ -648,6 +658,10 @@ def _frozen(q, k, v, mask):
     return softmax(_ruled_out(scaled_scores(q, k), mask), -1).detach() @ v
 
 
+def _by_value_width(q, k, v, mask):
+    return softmax(_ruled_out(q @ k.mT / math.sqrt(v.size(-1)), mask), -1) @ v
+
+
 _TOWERING = (
     "Nearly always right. But softmax sees the forbidden scores first, and where they tower above"
     " the others nothing is left to share out again. Keep them out of it."
@@ -773,6 +787,11 @@ MASKED = Question(
             ),
             "Your weights are too flat, and the flatter the wider the keys. How often is a score"
             " divided on its way, if you count what question 1 does?",
+        ),
+        "by-value-width": (
+            _by_value_width,
+            "Right where values are as wide as keys, and only there. The values take no part in a"
+            " score: over what does the product of a query and a key sum?",
         ),
         "over-queries": (
             _weighing(_ruled_out, softmax, -2),
@@ -1333,6 +1352,11 @@ MEMORY = Question(
             lambda n, n_heads, batch=1, itemsize=2: batch * n_heads * (n * (n + 1) // 2) * itemsize,
             "You keep only what a causal mask allows. The plain program computes the whole matrix"
             " and masks it afterwards, so all of it is held.",
+        ),
+        "shares-too": (
+            lambda n, n_heads, batch=1, itemsize=2: 2 * batch * n_heads * n * n * itemsize,
+            "Twice too much. The shares that softmax makes of the scores are a table of their own,"
+            " if they are kept apart; asked for is the one before it.",
         ),
         "gibibytes": (
             lambda n, n_heads, batch=1, itemsize=2: batch * n_heads * n * n * itemsize / 2**30,

@@ -439,20 +439,20 @@ def _clip_cases(seed):
         upstream = draw.normal(*grads.shape, dtype=grads.dtype) if asked else None
         return Case(label, {"grads": grads, "limit": limit}, upstream=upstream)
 
-    uneven = draw.normal(n, m, dtype=F64)
+    uneven = draw.normal(n, m)
     uneven[0] = 20 * uneven[0]
-    spike = 0.01 * draw.normal(n, m, dtype=F64)
+    spike = 0.01 * draw.normal(n, m)
     spike[1, 2] = 3.0
     return [
         case("long gradients", draw.normal(n, m), 7.0, 1.0),
-        case("short gradients", draw.normal(n, m), 0.3, 1.0),
-        case("one array much larger than the others, in float64", uneven, 9.0, 1.0),
+        case("short gradients, in float64", draw.normal(n, m, dtype=F64), 0.3, 1.0),
+        case("one array much larger than the others", uneven, 9.0, 1.0),
         case("each array short, all together long", draw.normal(16, m), 2.0, 1.0),
-        case("one number stands out, in float64", spike, None, 0.5),
+        case("one number stands out", spike, None, 0.5),
         case("another limit", draw.normal(m, n), 12.0, 5.0),
         case("a limit below 1", draw.normal(n, 2), 0.6, 0.25),
-        case("short, with a high limit", draw.normal(2, m), 3.0, 10.0),
-        case("one array, in float64", draw.normal(1, m, dtype=F64), 4.0, 2.0),
+        case("short, with a high limit", draw.normal(2, m, dtype=F64), 3.0, 10.0),
+        case("one array", draw.normal(1, m), 4.0, 2.0),
         case("one number, too large", torch.tensor([[-8.0]], dtype=F32, device="cpu"), None, 1.0),
         case("no gradient at all", torch.zeros(n, m, dtype=F32, device="cpu"), None, 1.0, False),
     ]
@@ -479,6 +479,11 @@ def _where(grads, limit):
     squares = (grads * grads).sum()
     safe = torch.where(squares > 0, squares, torch.ones_like(squares)).sqrt()
     return torch.where(safe > limit, grads * limit / safe, grads)
+
+
+def _as_torch_does(grads, limit):
+    """With the millionth that `clip_grad_norm_` adds to the length."""
+    return grads * (limit / (torch.linalg.vector_norm(grads) + 1e-6)).clamp(max=1.0)
 
 
 def _divided(grads, limit):
@@ -578,7 +583,12 @@ CLIP = Question(
             " the way back, though it depends on every number. Keep the length a tensor.",
         ),
     },
-    alternatives={"where": _where, "divided": _divided, "stacked": _scaled(_all)},
+    alternatives={
+        "where": _where,
+        "divided": _divided,
+        "stacked": _scaled(_all),
+        "as-torch-does": _as_torch_does,
+    },
 )
 
 
