@@ -393,7 +393,7 @@ SUMS = Question(
         ),
         "order": (
             _pre(_then(lambda x, m, think: x + think(_norm(x)), lambda x, m, t: x + m(_norm(x)))),
-            "With the norms first, you compute and then mix. The block does it the other way round.",
+            "With the norms first, you compute and then mix. The block does the reverse.",
         ),
         "transposed": (
             lambda x, shares, w_fc, w_proj, norm_first=True: one_block(
