@@ -507,7 +507,7 @@ def block_weights(d, heads, kv_heads, d_ff, gated=False):
 
 def _bill_cases(seed):
     draw = Draw(seed)
-    head = 8 * draw.between(1, 4)
+    head = 2 * draw.between(3, 40)
 
     def case(label, heads, kv_heads, d_ff, **kwargs):
         d = head * heads
