@@ -23,7 +23,8 @@ def _shapes(draw):
         ("one token", (d,), 3 * d, F32),
         ("one sequence", (n, d), 2 * d + 1, F32),
         ("as many hidden units as numbers", (2, 4, 4), 4, F32),
-        ("fewer hidden units than numbers", (n, d), 2, F32),
+        ("fewer hidden units than numbers", (n, d + 2), 2, F32),
+        ("one hidden unit, tokens of one number", (n, 1), 1, F32),
         ("in float64", (2, n, d + 1), 2 * d, F64),
     ]
 
@@ -112,7 +113,10 @@ MLP = Question(
             _mlp(end=0),
             "All is off by one row, the same for each token. An offset has no effect.",
         ),
-        "no-offsets": (_mlp(hidden=0, end=0), "Neither offset has an effect on what you return."),
+        "no-offsets": (
+            _mlp(hidden=0, end=0),
+            "Neither of the two offsets has any effect on what you return.",
+        ),
         "added": (
             _added,
             "You add the input. The sum belongs to the block; here the change alone is wanted.",
@@ -188,7 +192,10 @@ GATE = Question(
             "Your gate lies between zero and one. That is the older gate; the one asked for may be"
             " as large as the number that opens it.",
         ),
-        "gelu": (_gate(gate=F.gelu), "A near relative, with another curve in its gate."),
+        "gelu": (
+            _gate(gate=F.gelu),
+            "A near relative of what is asked for, with another curve in its gate.",
+        ),
         "relu": (_gate(gate=F.relu), "Your gate is shut for all that is negative. It should leak."),
         "no-bend": (
             _gate(gate=lambda g: g),
@@ -199,7 +206,10 @@ GATE = Question(
             _gate(gate=lambda g: g, join=lambda g, u: F.silu(g * u)),
             "You multiply, then bend. The bend comes first, and only on one side.",
         ),
-        "sum": (_gate(join=torch.add), "Your halves are added. A gate multiplies."),
+        "sum": (
+            _gate(join=torch.add),
+            "You add the two halves. A gate decides how much of a number counts.",
+        ),
         "no-gate": (
             lambda x, w_gate, w_up, w_down: F.silu(x @ w_up.T) @ w_down.T + 0 * w_gate.sum(),
             "One matrix has no effect. That is a plain MLP without offsets.",
@@ -259,9 +269,9 @@ def _sum_cases(seed):
         case("pre-norm: one sequence", (n, d), 3 * d),
         case("pre-norm: one place", (1, d), d),
         case("pre-norm: as many places as numbers, in float64", (5, 5), 5, dtype=F64),
-        case("pre-norm: large numbers", (2, n, d), d + 1, size=30.0),
+        case("pre-norm: large numbers", (2, n + 3, d), d + 1, size=30.0),
         case("post-norm: a batch", (2, n, d), 2 * d, False),
-        case("post-norm: one sequence", (n, d + 1), d, False),
+        case("post-norm: one sequence", (n + 1, d + 1), d, False),
         case("post-norm: one place", (1, d), d, False),
         case("post-norm: in float64", (2, n, d), 2 * d, False, F64),
     ]
@@ -600,7 +610,7 @@ BILL = Question(
         ),
         "one-norm": (
             _bill(norms=lambda d, gated: d if gated else 2 * d),
-            "A little too few. How many norms has a block?",
+            "A little too few in every case. How many norms has a block?",
         ),
         "same-norms": (
             _bill(norms=lambda d, gated: 4 * d),
