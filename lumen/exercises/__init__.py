@@ -49,6 +49,7 @@ SETS = Sets(
     "gates",
     "attention",
     "positions",
+    "block",
     "norms",
     "encoders",
 )
