@@ -261,8 +261,8 @@ BACK = Question(
     mistakes={
         "no-way-past": (
             _back(lambda g, bend, W: (g * bend) @ W),
-            "Your gradient comes only through the branches, as in a plain stack. What an output owes"
-            " to the sum's other side is missing.",
+            "Your gradient comes only through the branches, as in a plain stack. A sum has two"
+            " sides.",
         ),
         "only-way-past": (
             lambda g, x, weights: g + 0 * x,
@@ -427,8 +427,8 @@ LENGTHS = Question(
         ),
         "transposed": (
             lambda v, jacobians: by_length(v, jacobians.mT),
-            "Right for numbers, not for matrices: rows and columns are exchanged. A matrix acts on v"
-            " from the left.",
+            "Right for numbers, not for matrices: rows and columns are exchanged. Each matrix acts"
+            " on v from the left.",
         ),
         "reused": (
             _reused,
@@ -485,10 +485,9 @@ LENGTHS = Question(
 
 
 def stream_variance(start, writes, scaled=False):
-    added = writes.sum(1)
     if scaled:
-        added = added / writes.numel()
-    return start + torch.cat([torch.zeros_like(added[:1]), added.cumsum(0)])
+        writes = writes / writes.numel()
+    return start + writes.flatten().cumsum(0).reshape(writes.shape)
 
 
 def _stream_cases(seed):
@@ -497,8 +496,7 @@ def _stream_cases(seed):
     def case(label, blocks, start, dtype=F64, **kwargs):
         writes = draw.normal(blocks, 2, dtype=dtype).square() + 0.1
         inputs = {"start": start, "writes": writes}
-        upstream = draw.normal(blocks + 1, dtype=dtype)
-        return Case(label, inputs, kwargs, upstream=upstream)
+        return Case(label, inputs, kwargs, upstream=draw.normal(blocks, 2, dtype=dtype))
 
     return [
         case("four blocks", 4, 1.0),
@@ -514,31 +512,30 @@ def _stream_cases(seed):
 
 def _stream(
     divide=lambda writes: writes / writes.numel(),
-    each=lambda writes: writes.sum(1),
+    each=lambda writes: writes,
+    gather=lambda writes: writes.flatten().cumsum(0).reshape(writes.shape),
     end=lambda start, added: start + added,
 ):
     def wrong(start, writes, scaled=False):
-        added = each(divide(writes) if scaled else writes).cumsum(0)
-        return end(start, torch.cat([added[:1] * 0, added]))
+        return end(start, gather(each(divide(writes) if scaled else writes)))
 
     return wrong
 
 
 def _write_by_write(start, writes, scaled=False):
-    now = writes.new_tensor(start)
-    course = [now]
+    now, course = start, []
     for attention, dense in writes:
         for write in (attention, dense):
             now = now + (write / (2 * len(writes)) if scaled else write)
-        course.append(now)
-    return torch.stack(course)
+            course.append(now)
+    return torch.stack(course).view(-1, 2)
 
 
 def _by_a_triangle(start, writes, scaled=False):
-    blocks = len(writes)
-    below = torch.ones(blocks + 1, blocks, dtype=writes.dtype).tril(-1)
-    root = math.sqrt(2 * blocks) if scaled else 1.0
-    return (below @ (writes.sqrt() / root).square()).sum(1) + start
+    n = 2 * len(writes)
+    root = math.sqrt(n) if scaled else 1.0
+    below = torch.ones(n, n, dtype=writes.dtype).tril()
+    return (below @ (writes.sqrt() / root).square().reshape(n)).reshape(-1, 2) + start
 
 
 STREAM = Question(
@@ -555,7 +552,7 @@ STREAM = Question(
         ),
         "blocks": (
             _stream(lambda writes: writes / len(writes)),
-            "Your scaled stream gets twice what it should. How many writes are there in all?",
+            "Your scaled writes add up to twice what they should. How many are there in all?",
         ),
         "never-scaled": (
             _stream(lambda writes: writes),
@@ -572,41 +569,51 @@ STREAM = Question(
             "You scale what enters as well. Only the writes are made smaller.",
         ),
         "spread": (
-            _stream(end=lambda start, added: (start + added.clamp_min(1e-12)).sqrt()),
+            _stream(end=lambda start, added: (start + added).sqrt()),
             "Those are standard deviations. Asked for are variances, which add up.",
         ),
         "squared": (
-            _stream(each=lambda writes: writes.square().sum(1)),
+            _stream(each=lambda writes: writes.square()),
             "You square what is a variance already.",
         ),
         "no-start": (
             _stream(end=lambda start, added: added),
-            "Right for a start of zero. What enters the first block is still there behind the last.",
+            "Right for a start of zero. What enters the first block is still there behind the"
+            " last.",
         ),
         "compound": (
             _stream(
-                each=lambda writes: (1 + writes.sum(1)).log(),
+                each=lambda writes: (1 + writes).log(),
                 end=lambda start, added: start * added.exp(),
             ),
-            "You let each block multiply the stream. That is how the gradient grows; a write has a"
+            "You let each write multiply the stream. That is how the gradient grows; a write has a"
             " variance of its own, whatever the stream is.",
         ),
-        "first-write": (
-            _stream(each=lambda writes: writes[:, 0] + 0 * writes[:, 1]),
-            "A block writes twice. Half of what is given has no effect in your answer.",
+        "by-kind": (
+            _stream(gather=lambda writes: writes.cumsum(0)),
+            "Your two columns know nothing of each other. Both kinds of write go to one stream.",
         ),
-        "mean-write": (
-            _stream(each=lambda writes: writes.mean(1)),
-            "You take the average of a block's two writes. Both of them are added.",
+        "by-block": (
+            _stream(gather=lambda writes: writes.cumsum(1)),
+            "Right for one block. With several, what the blocks before it wrote is still in the"
+            " stream.",
+        ),
+        "kind-after-kind": (
+            _stream(gather=lambda writes: writes.T.flatten().cumsum(0).reshape(2, -1).T),
+            "Right for one block. With several, all first writes come before all second ones in"
+            " your answer. In a model the two take turns.",
         ),
         "not-summed": (
+            _stream(gather=lambda writes: writes),
+            "Each of your entries knows one write only. The others before it are in the stream,"
+            " too.",
+        ),
+        "one-late": (
             _stream(
-                end=lambda start, added: torch.cat([start + added[:1], start + added[1:].diff()])
-                if len(added) == 2
-                else start + torch.cat([added[:1], added.diff()])
+                gather=lambda writes: writes.flatten().cumsum(0).reshape(writes.shape) - writes,
             ),
-            "Each of your entries knows one block only. What the blocks before it wrote is still in"
-            " the stream.",
+            "Your entries tell how the stream was before each write. Asked for is how it is behind"
+            " it.",
         ),
     },
     alternatives={"write-by-write": _write_by_write, "triangle": _by_a_triangle},
