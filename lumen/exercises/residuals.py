@@ -433,7 +433,7 @@ LENGTHS = Question(
         "reused": (
             _reused,
             "Right up to length one. Beyond it some of your paths go through one layer more than"
-            " once: what was just written for this layer is read again for it.",
+            " once: what was written for this layer is read again for it.",
         ),
         "neighbours": (
             _neighbours,
@@ -574,7 +574,8 @@ STREAM = Question(
         ),
         "squared": (
             _stream(each=lambda writes: writes.square()),
-            "You square what is a variance already.",
+            "You square what is a variance already. Variances of independent writes add up as they"
+            " are.",
         ),
         "no-start": (
             _stream(end=lambda start, added: added),
