@@ -51,6 +51,7 @@ SETS = Sets(
     "positions",
     "block",
     "norms",
+    "residuals",
     "encoders",
 )
 
