@@ -975,6 +975,10 @@ EQUIVALENT = {
     ("norms.back", "centred = x.mean(-1, keepdim=True) - x"): (
         "the pattern enters twice, so its sign does not matter"
     ),
+    (
+        "decoders.loss",
+        "asked = [at for at in range(1, len(logits)) if ids[at] != ignore]",
+    ): "there is a row of logits for each token",
 }
 
 

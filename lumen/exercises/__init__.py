@@ -54,6 +54,7 @@ SETS = Sets(
     "residuals",
     "dropout",
     "encoders",
+    "decoders",
 )
 
 
