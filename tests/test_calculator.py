@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from lumen.book import calculator
+from lumen.book.calculator import calculator
 from lumen.count import MODELS, DecoderConfig, StackConfig, crossover, flops_per_token
 from lumen.count import training_flops as training
 

@@ -1,6 +1,5 @@
 """What chapters use to speak: named numbers, the package's own code, figures that move or not."""
 
-from lumen.book.calculator import calculator
 from lumen.book.facts import facts, measured
 from lumen.book.memory import peak_bytes
 from lumen.book.palette import LIGHT
@@ -19,7 +18,6 @@ __all__ = [
     "Slider",
     "Text",
     "bars",
-    "calculator",
     "facts",
     "heat",
     "label",

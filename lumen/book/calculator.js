@@ -160,7 +160,7 @@
       row("token", "bytes of cache, a token", y.token, bytes(y.token) + ", 2 bytes a number");
       row("cache", "bytes of cache, n tokens", y.cache, bytes(y.cache) + ", one sequence");
     }
-    row("projections", "n where scores cost the projections", y.projections, "scoring and mixing, 4nd in a block, as for those below");
+    row("projections", "n where scores cost the projections", y.projections, "scoring and mixing, 4nd a block: " + (Number(y.projections) / Number(x.d)).toFixed(2) + " d");
     row("mlp", "n where they cost the MLP", y.mlp, (Number(y.mlp) / Number(x.d)).toFixed(2) + " d");
     row("block", "n where they cost projections and MLP", y.block, (Number(y.block) / Number(x.d)).toFixed(2) + " d");
     if (!encoder) row("causal", "the same, on average over a causal text", y.causal, (Number(y.causal) / Number(x.d)).toFixed(2) + " d");

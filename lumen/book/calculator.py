@@ -5,7 +5,7 @@ Its inputs are too many to tabulate, so it is the one figure that computes in th
 tests hold it to, number for number, in a browser. The models to start from are handed in.
 """
 
-from lumen.book.widget import Widget
+from lumen.book.widget import Widget, _file
 
 CHOICES = {
     "kind": ("decoder", "decoder, norms behind", "encoder"),
@@ -75,9 +75,11 @@ def inputs(name, config):
 class Calculator(Widget):
     """Shows itself as HTML that computes, as a line of text elsewhere."""
 
-    styles = ("widget.css", "calculator.css")
-    script = "calculator.js"
-
     def __repr__(self):
         models = len(self.content["models"])
         return f"Interactive figure: {self.content['title']} ({models} models to start from)"
+
+    def _repr_html_(self):
+        """A widget's frame and colours, with the calculator's own renderer inside."""
+        frame = super()._repr_html_().replace(_file("widget.js"), _file("calculator.js"))
+        return frame.replace("</style>", _file("calculator.css") + "</style>", 1)

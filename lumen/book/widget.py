@@ -224,9 +224,6 @@ def widget(title, controls, panels, compute, *, digits=4):
 class Widget:
     """Shows itself as HTML with its data and its renderer inside, as a line of text elsewhere."""
 
-    styles = ("widget.css",)
-    script = "widget.js"
-
     def __init__(self, content):
         self.content = content
 
@@ -240,13 +237,12 @@ class Widget:
         )
         name = "lumen-widget-" + hashlib.sha256(data.encode()).hexdigest()[:10]
         title = escape(self.content["title"])
-        styles = "".join(map(_file, self.styles))
         return (
             f'<div class="lumen-widget" id="{name}" role="group" aria-label="{title}">\n'
-            f"<style>{_colours()}{styles}</style>\n"
+            f"<style>{_colours()}{_file('widget.css')}</style>\n"
             f'<p class="lumen-widget-still">{title}. {STILL}</p>\n'
             f'<script type="application/json">{data}</script>\n'
-            f"<script>{_file(self.script)}</script>\n"
+            f"<script>{_file('widget.js')}</script>\n"
             "</div>"
         )
 
