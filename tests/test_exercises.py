@@ -968,9 +968,17 @@ EQUIVALENT = {
     ("norms.batch", "if training and x.numel() < 2 * running.size(1):"): (
         "what is remembered has a column for each channel of x"
     ),
+    (
+        "residuals.stream",
+        "return start + writes.flatten().cumsum(-1).reshape(writes.shape)",
+    ): "what is flat has one axis, which is its first and its last",
     ("norms.back", "centred = x.mean(-1, keepdim=True) - x"): (
         "the pattern enters twice, so its sign does not matter"
     ),
+    (
+        "decoders.loss",
+        "asked = [at for at in range(1, len(logits)) if ids[at] != ignore]",
+    ): "there is a row of logits for each token",
 }
 
 

@@ -45,7 +45,7 @@ ARROWS |= {
     "pretrained": {"count"},
     "data": {"data"},
     "book": {"book"},
-    "grading": {"grading"},
+    "grading": {"grading", "book"},
     "exercises": {"exercises", "grading", "count"} | LAYERS,
 }
 OUTSIDE = dict.fromkeys(LAYERS, {"torch"}) | {
@@ -54,7 +54,7 @@ OUTSIDE = dict.fromkeys(LAYERS, {"torch"}) | {
     "data": {"torch", "numpy", "sklearn"},
     "pretrained": {"torch", "safetensors"},
     "book": {"torch", "numpy", "matplotlib", "font_source_sans_pro"},
-    "grading": {"torch", "numpy"},
+    "grading": {"torch", "matplotlib"},
     "exercises": {"torch", "numpy"},
 }
 

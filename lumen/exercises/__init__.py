@@ -49,8 +49,12 @@ SETS = Sets(
     "gates",
     "attention",
     "positions",
+    "block",
     "norms",
+    "residuals",
+    "dropout",
     "encoders",
+    "decoders",
 )
 
 

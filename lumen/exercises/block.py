@@ -1,0 +1,644 @@
+"""Exercise set *block*: the MLP, the gate, the two sums, the votes of a memory, and the bill.
+
+For each question: the reference, its cases, the wrong answers that learners give (each with a hint
+that says what the symptom shows and where to look), and other right answers.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from lumen.grading.draw import Draw, both
+from lumen.grading.question import Case, Question
+
+F32, F64 = torch.float32, torch.float64
+
+
+def _shapes(draw):
+    """Tokens and hidden units: a label, the shape of x, d_ff, the dtype."""
+    n, d = draw.between(3, 4), draw.between(5, 7)
+    return [
+        ("a batch of sequences", (2, n, d), 4 * d, F32),
+        ("one token", (d,), 3 * d, F32),
+        ("one sequence", (n, d), 2 * d + 1, F32),
+        ("as many hidden units as numbers", (2, 4, 4), 4, F32),
+        ("fewer hidden units than numbers", (n, d + 2), 2, F32),
+        ("one hidden unit, tokens of one number", (n, 1), 1, F32),
+        ("in float64", (2, n, d + 1), 2 * d, F64),
+    ]
+
+
+# block.mlp
+
+
+def mlp(x, w_fc, b_fc, w_proj, b_proj):
+    return F.gelu(x @ w_fc.T + b_fc) @ w_proj.T + b_proj
+
+
+def _mlp_cases(seed):
+    draw = Draw(seed)
+
+    def case(label, shape, d_ff, dtype, size=1.0):
+        d = shape[-1]
+        inputs = {
+            "x": size * draw.normal(*shape, dtype=dtype),
+            "w_fc": draw.normal(d_ff, d, dtype=dtype),
+            "b_fc": draw.normal(d_ff, dtype=dtype),
+            "w_proj": draw.normal(d, d_ff, dtype=dtype),
+            "b_proj": draw.normal(d, dtype=dtype),
+        }
+        return Case(label, inputs, upstream=draw.normal(*shape, dtype=dtype))
+
+    small = case("small numbers, in float64", (3, 5), 7, F64, size=1e-2)
+    return [*(case(*each) for each in _shapes(draw)), small]
+
+
+def _mlp(act=F.gelu, last=lambda y: y, hidden=1, end=1):
+    """The MLP, with some of its choices replaced."""
+
+    def wrong(x, w_fc, b_fc, w_proj, b_proj):
+        return last(act(x @ w_fc.T + hidden * b_fc) @ w_proj.T + end * b_proj)
+
+    return wrong
+
+
+def _added(x, w_fc, b_fc, w_proj, b_proj):
+    return x + mlp(x, w_fc, b_fc, w_proj, b_proj)
+
+
+def _unit_by_unit(x, w_fc, b_fc, w_proj, b_proj):
+    out = b_proj.expand(x.shape)
+    for pattern, offset, written in zip(w_fc, b_fc, w_proj.T, strict=True):
+        fit = (x * pattern).sum(-1, keepdim=True) + offset
+        out = out + fit * torch.special.ndtr(fit) * written
+    return out
+
+
+MLP = Question(
+    name="block.mlp",
+    target="mlp",
+    points=2,
+    cases=_mlp_cases,
+    reference=mlp,
+    mistakes={
+        "no-bend": (
+            _mlp(act=lambda h: h),
+            "Double the input, offsets aside, and your output doubles: two matrices in a row are"
+            " one. Something stands between them.",
+        ),
+        "relu": (
+            _mlp(act=F.relu),
+            "Right where a fit is large. Near zero and a little below it yours has a corner, and"
+            " the bend that was asked for has none.",
+        ),
+        "silu": (_mlp(act=F.silu), "A smooth bend, but another one: its gate is another curve."),
+        "tanh-gelu": (
+            _mlp(act=lambda h: F.gelu(h, approximate="tanh")),
+            "Off in the fourth digit. You use the approximation; asked for is the exact form.",
+        ),
+        "bend-last": (
+            _mlp(act=lambda h: h, last=F.gelu),
+            "You bend what is written. What is bent is how well each pattern fits.",
+        ),
+        "bend-twice": (
+            _mlp(last=F.gelu),
+            "What leaves is never below −0.17. The last step of this net bends nothing.",
+        ),
+        "no-hidden-offset": (
+            _mlp(hidden=0),
+            "An offset has no effect on what you return: the one that moves where a unit bends.",
+        ),
+        "no-last-offset": (
+            _mlp(end=0),
+            "All is off by one row, the same for each token. An offset has no effect.",
+        ),
+        "no-offsets": (
+            _mlp(hidden=0, end=0),
+            "Neither of the two offsets has any effect on what you return.",
+        ),
+        "added": (
+            _added,
+            "You add the input. The sum belongs to the block; here the change alone is wanted.",
+        ),
+        "shares": (
+            _mlp(act=lambda h: h.softmax(-1)),
+            "Your units compete: their factors add up to one. That is attention. Here each unit is"
+            " bent by itself.",
+        ),
+    },
+    alternatives={
+        "linear": lambda x, w_fc, b_fc, w_proj, b_proj: F.linear(
+            F.gelu(F.linear(x, w_fc, b_fc)), w_proj, b_proj
+        ),
+        "erf": _mlp(act=lambda h: 0.5 * h * (1 + torch.erf(h / 2**0.5))),
+        "unit-by-unit": _unit_by_unit,
+    },
+)
+
+
+# block.gate
+
+
+def gated_mlp(x, w_gate, w_up, w_down):
+    return (F.silu(x @ w_gate.T) * (x @ w_up.T)) @ w_down.T
+
+
+def _gate_cases(seed):
+    draw = Draw(seed)
+
+    def case(label, shape, d_ff, dtype, size=1.0):
+        d = shape[-1]
+        inputs = {
+            "x": size * draw.normal(*shape, dtype=dtype),
+            "w_gate": draw.normal(d_ff, d, dtype=dtype),
+            "w_up": draw.normal(d_ff, d, dtype=dtype),
+            "w_down": draw.normal(d, d_ff, dtype=dtype),
+        }
+        return Case(label, inputs, upstream=draw.normal(*shape, dtype=dtype))
+
+    small = case("small numbers, in float64", (3, 5), 7, F64, size=1e-2)
+    return [*(case(*each) for each in _shapes(draw)), small]
+
+
+def _gate(gate=F.silu, up=lambda u: u, join=torch.mul):
+    def wrong(x, w_gate, w_up, w_down):
+        return join(gate(x @ w_gate.T), up(x @ w_up.T)) @ w_down.T
+
+    return wrong
+
+
+def _gate_unit_by_unit(x, w_gate, w_up, w_down):
+    out = torch.zeros_like(x)
+    for gate, up, down in zip(w_gate, w_up, w_down.T, strict=True):
+        opened = (x * gate).sum(-1, keepdim=True)
+        out = out + opened / (1 + torch.exp(-opened)) * (x * up).sum(-1, keepdim=True) * down
+    return out
+
+
+GATE = Question(
+    name="block.gate",
+    target="gated_mlp",
+    points=2,
+    cases=_gate_cases,
+    reference=gated_mlp,
+    mistakes={
+        "other-half": (
+            _gate(gate=lambda g: g, up=F.silu),
+            "The two halves have changed places: it is the gate that is bent.",
+        ),
+        "sigmoid": (
+            _gate(gate=torch.sigmoid),
+            "Your gate lies between zero and one. That is the older gate; the one asked for may be"
+            " as large as the number that opens it.",
+        ),
+        "gelu": (
+            _gate(gate=F.gelu),
+            "A near relative of what is asked for, with another curve in its gate.",
+        ),
+        "relu": (_gate(gate=F.relu), "Your gate is shut for all that is negative. It should leak."),
+        "no-bend": (
+            _gate(gate=lambda g: g),
+            "A product of two linear maps: flip the sign of a token, and nothing changes.",
+        ),
+        "both": (_gate(up=F.silu), "Both halves are bent. One of them goes through as it is."),
+        "bent-product": (
+            _gate(gate=lambda g: g, join=lambda g, u: F.silu(g * u)),
+            "You multiply, then bend. The bend comes first, and only on one side.",
+        ),
+        "sum": (
+            _gate(join=torch.add),
+            "You add the two halves. A gate decides how much of a number counts.",
+        ),
+        "no-gate": (
+            lambda x, w_gate, w_up, w_down: F.silu(x @ w_up.T) @ w_down.T + 0 * w_gate.sum(),
+            "One matrix has no effect. That is a plain MLP without offsets.",
+        ),
+        "added": (
+            lambda x, w_gate, w_up, w_down: x + gated_mlp(x, w_gate, w_up, w_down),
+            "You add the input. The sum belongs to the block; here the change alone is wanted.",
+        ),
+    },
+    alternatives={
+        "linear": lambda x, w_gate, w_up, w_down: F.linear(
+            F.linear(x, w_up) * F.silu(F.linear(x, w_gate)), w_down
+        ),
+        "one-product": lambda x, w_gate, w_up, w_down: (
+            (lambda g, u: g * torch.sigmoid(g) * u)(
+                *F.linear(x, torch.cat([w_gate, w_up])).chunk(2, dim=-1)
+            )
+            @ w_down.T
+        ),
+        "unit-by-unit": _gate_unit_by_unit,
+    },
+)
+
+
+# block.sums
+
+
+def _norm(x):
+    return F.layer_norm(x, (x.size(-1),))
+
+
+def one_block(x, shares, w_fc, w_proj, norm_first=True):
+    if norm_first:
+        x = x + shares @ _norm(x)
+        return x + F.gelu(_norm(x) @ w_fc.T) @ w_proj.T
+    x = _norm(x + shares @ x)
+    return _norm(x + F.gelu(x @ w_fc.T) @ w_proj.T)
+
+
+def _sum_cases(seed):
+    draw = Draw(seed)
+    n, d = draw.between(3, 5), draw.between(6, 8)
+
+    def case(label, shape, d_ff, norm_first=True, dtype=F32, size=3.0, given=True):
+        *_, n, d = shape
+        inputs = {
+            "x": size * draw.normal(*shape, dtype=dtype) + 1,
+            "shares": draw.normal(n, n, dtype=dtype).softmax(-1),
+            "w_fc": draw.normal(d_ff, d, dtype=dtype) / d**0.5,
+            "w_proj": draw.normal(d, d_ff, dtype=dtype) / d_ff**0.5,
+        }
+        kwargs = {"norm_first": norm_first} if given else {}
+        return Case(label, inputs, kwargs, upstream=draw.normal(*shape, dtype=dtype))
+
+    return [
+        case("as it comes", (2, n, d), 2 * d, given=False),
+        case("pre-norm: one sequence", (n, d), 3 * d),
+        case("pre-norm: one place", (1, d), d),
+        case("pre-norm: as many places as numbers, in float64", (5, 5), 5, dtype=F64),
+        case("pre-norm: large numbers", (2, n + 3, d), d + 1, size=30.0),
+        case("post-norm: a batch", (2, n, d), 2 * d, False),
+        case("post-norm: one sequence", (n + 1, d + 1), d, False),
+        case("post-norm: one place", (1, d), d, False),
+        case("post-norm: in float64", (2, n, d), 2 * d, False, F64),
+    ]
+
+
+def _pre(rule):
+    """A wrong way to put the norms first; post-norm is right."""
+
+    def wrong(x, shares, w_fc, w_proj, norm_first=True):
+        if not norm_first:
+            return one_block(x, shares, w_fc, w_proj, norm_first)
+        return rule(x, lambda t: shares @ t, lambda t: F.gelu(t @ w_fc.T) @ w_proj.T)
+
+    return wrong
+
+
+def _post(rule):
+    """A wrong way to put the norms last; pre-norm is right."""
+
+    def wrong(x, shares, w_fc, w_proj, norm_first=True):
+        if norm_first:
+            return one_block(x, shares, w_fc, w_proj, norm_first)
+        return rule(x, lambda t: shares @ t, lambda t: F.gelu(t @ w_fc.T) @ w_proj.T)
+
+    return wrong
+
+
+def _then(first, second):
+    """Two rules, one after the other."""
+    return lambda x, mix, think: second(first(x, mix, think), mix, think)
+
+
+def _loop(x, shares, w_fc, w_proj, norm_first=True):
+    def mix(t):
+        return torch.einsum("ij,...jd->...id", shares, t)
+
+    def think(t):
+        return F.linear(F.gelu(F.linear(t, w_fc)), w_proj)
+
+    for half in (mix, think):
+        x = x + half(_norm(x)) if norm_first else _norm(x + half(x))
+    return x
+
+
+def _by_hand(x, shares, w_fc, w_proj, norm_first=True):
+    def norm(t):
+        left = t - t.mean(-1, keepdim=True)
+        return left * (left.square().mean(-1, keepdim=True) + 1e-5).rsqrt()
+
+    inner, outer = (norm, lambda t: t) if norm_first else (lambda t: t, norm)
+    x = outer(torch.matmul(shares, inner(x)) + x)
+    return outer(torch.matmul(F.gelu(torch.matmul(inner(x), w_fc.T)), w_proj.T) + x)
+
+
+SUMS = Question(
+    name="block.sums",
+    target="one_block",
+    points=3,
+    cases=_sum_cases,
+    reference=one_block,
+    mistakes={
+        # harvardnlp/annotated-transformer#1, #92
+        "exchanged": (
+            lambda x, shares, w_fc, w_proj, norm_first=True: one_block(
+                x, shares, w_fc, w_proj, not norm_first
+            ),
+            "The two placements have changed places. In one of them the input itself is never"
+            " normalised, however many blocks it passes: which?",
+        ),
+        "always-pre": (
+            lambda x, shares, w_fc, w_proj, norm_first=True: one_block(x, shares, w_fc, w_proj),
+            "One argument of yours is never looked at: the norms always stand first.",
+        ),
+        "always-post": (
+            lambda x, shares, w_fc, w_proj, norm_first=True: one_block(
+                x, shares, w_fc, w_proj, False
+            ),
+            "One argument of yours is never looked at: the norms always stand last.",
+        ),
+        "norm-on-the-road": (
+            _pre(
+                _then(
+                    lambda x, mix, think: _norm(x) + mix(_norm(x)),
+                    lambda x, mix, think: _norm(x) + think(_norm(x)),
+                )
+            ),
+            "Pre-norm, and large tokens leave it small: you add to the normalised token. What is"
+            " added to is what came in.",
+        ),
+        "parallel": (
+            _pre(lambda x, mix, think: x + mix(_norm(x)) + think(_norm(x))),
+            "Both halves read the same token, as in some large models. Here the second reads what"
+            " the first has left.",
+        ),
+        "old-input": (
+            _pre(lambda x, mix, think: x + think(_norm(x + mix(_norm(x))))),
+            "What was mixed reaches the MLP and then is lost: the second sum goes back to the token"
+            " that came in.",
+        ),
+        "no-first-sum": (
+            _pre(_then(lambda x, mix, think: mix(_norm(x)), lambda x, m, t: x + t(_norm(x)))),
+            "With the norms first, the token that came in is gone behind the first half.",
+        ),
+        "no-second-sum": (
+            _pre(_then(lambda x, mix, think: x + mix(_norm(x)), lambda x, m, t: t(_norm(x)))),
+            "With the norms first, you return what the MLP makes, without what it is added to.",
+        ),
+        "one-norm": (
+            _pre(_then(lambda x, mix, think: x + mix(_norm(x)), lambda x, m, t: x + t(x))),
+            "With the norms first, the MLP reads a token as large as it happens to be.",
+        ),
+        "last-norm": (
+            _pre(lambda x, mix, think: _norm((lambda y: y + think(_norm(y)))(x + mix(_norm(x))))),
+            "With the norms first, a norm more stands at the end. A stack has one there, behind its"
+            " last block; a block has not.",
+        ),
+        "branch-normed": (
+            _post(
+                _then(
+                    lambda x, mix, think: x + _norm(mix(x)),
+                    lambda x, mix, think: x + _norm(think(x)),
+                )
+            ),
+            "With the norms last, yours normalise what is added. They belong behind the sum.",
+        ),
+        "post-once": (
+            _post(_then(lambda x, mix, think: x + mix(x), lambda x, m, t: _norm(x + t(x)))),
+            "With the norms last, one is missing: there are two sums.",
+        ),
+        "order": (
+            _pre(_then(lambda x, m, think: x + think(_norm(x)), lambda x, m, t: x + m(_norm(x)))),
+            "With the norms first, you compute and then mix. The block does the reverse.",
+        ),
+        "transposed": (
+            lambda x, shares, w_fc, w_proj, norm_first=True: one_block(
+                x, shares.T, w_fc, w_proj, norm_first
+            ),
+            "Right for one place. The shares are read by columns: row i belongs to the place that"
+            " asks.",
+        ),
+    },
+    alternatives={"loop": _loop, "by-hand": _by_hand},
+)
+
+
+# block.votes
+
+
+def votes(x, w_fc, w_proj, direction):
+    return F.gelu(x @ w_fc.T) * (direction @ w_proj)
+
+
+def _vote_cases(seed):
+    draw = Draw(seed)
+
+    def case(label, shape, d_ff, dtype):
+        d = shape[-1]
+        inputs = {
+            "x": draw.normal(*shape, dtype=dtype),
+            "w_fc": draw.normal(d_ff, d, dtype=dtype),
+            "w_proj": draw.normal(d, d_ff, dtype=dtype),
+            "direction": draw.normal(d, dtype=dtype),
+        }
+        return Case(label, inputs, upstream=draw.normal(*shape[:-1], d_ff, dtype=dtype))
+
+    return [case(*each) for each in _shapes(draw)]
+
+
+def _vote_loop(x, w_fc, w_proj, direction):
+    said = [
+        F.gelu((x * pattern).sum(-1)) * (written * direction).sum()
+        for pattern, written in zip(w_fc, w_proj.T, strict=True)
+    ]
+    return torch.stack(said, dim=-1)
+
+
+VOTES = Question(
+    name="block.votes",
+    target="votes",
+    points=1,
+    cases=_vote_cases,
+    reference=votes,
+    mistakes={
+        "summed": (
+            lambda x, w_fc, w_proj, direction: F.gelu(x @ w_fc.T) @ w_proj.T @ direction,
+            "That is what all units say together. Wanted is each unit's own part, which adds up to"
+            " it.",
+        ),
+        "no-bend": (
+            lambda x, w_fc, w_proj, direction: (x @ w_fc.T) * (direction @ w_proj),
+            "Your units speak by how well a pattern fits, before the bend. A unit that fits badly"
+            " should be nearly silent.",
+        ),
+        "no-direction": (
+            lambda x, w_fc, w_proj, direction: F.gelu(x @ w_fc.T) + 0 * (direction @ w_proj),
+            "How strongly a unit fires is half of its vote. The other half is what it writes, seen"
+            " along the direction.",
+        ),
+        "vote-only": (
+            lambda x, w_fc, w_proj, direction: (
+                (direction @ w_proj).expand(*x.shape[:-1], -1) + 0 * F.gelu(x @ w_fc.T)
+            ),
+            "Every token gets the same votes. What a unit would say is one half; whether it speaks"
+            " for this token is the other.",
+        ),
+        "length": (
+            lambda x, w_fc, w_proj, direction: (
+                F.gelu(x @ w_fc.T) * w_proj.norm(dim=0) + 0 * direction.sum()
+            ),
+            "You weigh by how much a unit writes, not by where it points: no vote of yours can be"
+            " against.",
+        ),
+        "unit-direction": (
+            lambda x, w_fc, w_proj, direction: votes(x, w_fc, w_proj, direction / direction.norm()),
+            "Right up to a factor: your votes do not add up to the change along the direction as it"
+            " was given.",
+        ),
+        "bent-vote": (
+            lambda x, w_fc, w_proj, direction: F.gelu((x @ w_fc.T) * (direction @ w_proj)),
+            "You bend the vote. It is the fit that is bent, before anything is written.",
+        ),
+    },
+    alternatives={
+        "loop": _vote_loop,
+        "einsum": lambda x, w_fc, w_proj, direction: torch.einsum(
+            "...f,df,d->...f", F.gelu(F.linear(x, w_fc)), w_proj, direction
+        ),
+    },
+)
+
+
+# block.bill
+
+
+def block_weights(d, heads, kv_heads, d_ff, gated=False):
+    kv = d // heads * kv_heads
+    attention = 2 * d * d + 2 * d * kv
+    if gated:
+        return attention + 3 * d * d_ff + 2 * d
+    offsets = 2 * d + 2 * kv + d_ff + d
+    return attention + 2 * d * d_ff + offsets + 4 * d
+
+
+def _bill_cases(seed):
+    draw = Draw(seed)
+    head = 2 * draw.between(3, 40)
+
+    def case(label, heads, kv_heads, d_ff, **kwargs):
+        d = head * heads
+        args = {"d": d, "heads": heads, "kv_heads": kv_heads, "d_ff": d_ff}
+        return Case(label, args, kwargs)
+
+    return [
+        case("a plain block", 4, 4, 16 * head),
+        case("one head", 1, 1, 5 * head),
+        case("plain, with shared keys", 8, 2, 30 * head),
+        case("plain, with one head of keys", 6, 1, 7 * head + 1),
+        case("a gated block", 4, 4, 11 * head, gated=True),
+        case("gated, with shared keys", 8, 2, 28 * head, gated=True),
+        case("gated, one head of keys", 12, 1, 33 * head, gated=True),
+    ]
+
+
+def _bill(
+    kv=lambda d, h, k: d // h * k,
+    matrices=lambda gated: 3 if gated else 2,
+    offsets=lambda d, kv, d_ff, gated: 0 if gated else 3 * d + 2 * kv + d_ff,
+    norms=lambda d, gated: 2 * d if gated else 4 * d,
+    attention=lambda d, kv: 2 * d * d + 2 * d * kv,
+):
+    def wrong(d, heads, kv_heads, d_ff, gated=False):
+        shared = kv(d, heads, kv_heads)
+        dense = matrices(gated) * d * d_ff
+        rest = offsets(d, shared, d_ff, gated) + norms(d, gated)
+        return attention(d, shared) + dense + rest
+
+    return wrong
+
+
+def _bill_by_shapes(d, heads, kv_heads, d_ff, gated=False):
+    kv = d * kv_heads // heads
+    shapes = [(d, d), (kv, d), (kv, d), (d, d)]
+    shapes += [(d_ff, d), (d_ff, d), (d, d_ff)] if gated else [(d_ff, d), (d, d_ff)]
+    total = 2 * d
+    for rows, columns in shapes:
+        total += rows * columns if gated else rows * (columns + 1)
+    return total if gated else total + 2 * d
+
+
+BILL = Question(
+    name="block.bill",
+    target="block_weights",
+    points=2,
+    cases=_bill_cases,
+    reference=block_weights,
+    mistakes={
+        "unshared": (
+            _bill(kv=lambda d, h, k: d),
+            "Right where each head has keys of its own. Otherwise two matrices are narrower than"
+            " you count them.",
+        ),
+        "shared-queries": (
+            _bill(attention=lambda d, kv: d * d + 3 * d * kv),
+            "Right where each head has keys of its own. Sharing narrows two of the four matrices of"
+            " attention, and you narrow three.",
+        ),
+        "head-wide": (
+            _bill(kv=lambda d, h, k: d // h),
+            "Right for one head of keys. Heads of keys stand beside one another: how wide are they"
+            " all together?",
+        ),
+        # EleutherAI/cookbook#36
+        "two-matrices": (
+            _bill(matrices=lambda gated: 2),
+            "Right for the plain block. A gate has a matrix of its own.",
+        ),
+        "always-gated": (
+            _bill(matrices=lambda gated: 3),
+            "Right for the gated block. The plain one has no gate.",
+        ),
+        "no-offsets": (
+            _bill(offsets=lambda d, kv, d_ff, gated: 0),
+            "A little too few for the plain block: each dense layer in it has a row of offsets.",
+        ),
+        "offsets-everywhere": (
+            _bill(
+                offsets=lambda d, kv, d_ff, gated: (
+                    3 * d + 2 * kv + d_ff if not gated else 3 * d + 2 * kv + 2 * d_ff
+                )
+            ),
+            "A little too many for the gated block: its dense layers have no offsets.",
+        ),
+        "no-norms": (
+            _bill(norms=lambda d, gated: 0),
+            "A few times d too few. What stands in front of each half has weights too.",
+        ),
+        "one-norm": (
+            _bill(norms=lambda d, gated: d if gated else 2 * d),
+            "A little too few in every case. How many norms has a block?",
+        ),
+        "same-norms": (
+            _bill(norms=lambda d, gated: 4 * d),
+            "Right for the plain block. The norm of the gated one has gains only.",
+        ),
+        "wide-offsets": (
+            _bill(offsets=lambda d, kv, d_ff, gated: 0 if gated else 5 * d + d_ff),
+            "Right where each head has keys of its own. Offsets are as many as a layer has outputs,"
+            " and two layers have fewer.",
+        ),
+        "twelve": (
+            lambda d, heads, kv_heads, d_ff, gated=False: 12 * d * d,
+            "That is the rule for the head: four matrices of d by d, a plain MLP four times as"
+            " wide, nothing else. Here the sizes are given.",
+        ),
+        "both": (
+            _bill(matrices=lambda gated: 2, norms=lambda d, gated: 4 * d),
+            both(
+                "Right for the plain block. A gate has a matrix of its own.",
+                "The norm of the gated block has gains only.",
+            ),
+        ),
+    },
+    alternatives={
+        "by-shapes": _bill_by_shapes,
+        "parts": _bill(),
+    },
+)
+
+
+QUESTIONS = (MLP, GATE, SUMS, VOTES, BILL)

@@ -1,0 +1,419 @@
+"""The box that a learner's notebook runs in, and the ladder of what it can be made of.
+
+1. ``bwrap``: own namespaces for processes, network, mounts and the rest, another user, no
+   capabilities, an empty environment, Python read-only, one small tmpfs to write in.
+2. ``setpriv``: another user without privileges, for containers that refuse namespaces. Files that
+   others may read can be read, and the network is there.
+3. ``limits``: only bounds on memory, time and files. *Not safe against forged grades.*
+
+At each level the worker bounds itself before it reads anything of the learner's: address space,
+processor time, file size, open files, processes, no core. ``choose`` takes the highest level that
+really starts a worker here, and says why the ones above it do not.
+"""
+
+from __future__ import annotations
+
+import compileall
+import contextlib
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+
+from lumen.grading import wire
+
+FIRST_USER = 64_700
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/fonts")
+NAMES = {1: "bwrap", 2: "setpriv", 3: "limits"}
+PROMISES = {
+    1: "own namespaces, another user, no network, Python read-only",
+    2: "another user, no privileges; files open to all can be read, the network is there",
+    3: "limits only: not safe against forged grades",
+}
+START = 60.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one submission may use. Times in seconds, sizes in MiB."""
+
+    cell_seconds: float = 20.0
+    question_seconds: float = 10.0
+    submission_seconds: float = 120.0
+    memory: int = 2048
+    files: int = 64
+    processes: int = 64
+
+    def __post_init__(self):
+        for name, value in vars(self).items():
+            if not value > 0:
+                raise ValueError(f"{name} must be above 0, got {value}")
+        if self.memory < 1024:
+            raise ValueError(f"memory must be 1,024 MiB at least, got {self.memory}")
+
+    def of_process(self) -> dict[str, int]:
+        """The bounds that the worker sets on itself."""
+        return {
+            "as": self.memory << 20,
+            "fsize": self.files << 20,
+            "cpu": int(self.submission_seconds) + 10,
+            "nofile": 256,
+            "nproc": self.processes,
+            "core": 0,
+        }
+
+
+class NoSandbox(RuntimeError):
+    """This level cannot be had here; the message says why."""
+
+
+class BoxFailed(RuntimeError):
+    """The box is gone or not to be believed; ``verdict`` is time, crash or garbled."""
+
+    def __init__(self, verdict: str, message: str):
+        super().__init__(message)
+        self.verdict = verdict
+
+
+class Sandbox:
+    """The makings of boxes of one level: what they see of the package, and their command line.
+
+    ``place`` tells boxes apart that run at the same time: at level 2 each has a user of its own.
+    Use as a context: the folder that the boxes read goes when it closes.
+    """
+
+    def __init__(self, level: int, limits: Limits):
+        if level not in NAMES:
+            raise ValueError(f"a sandbox level is one of {sorted(NAMES)}, got {level!r}")
+        self.level, self.limits = level, limits
+        self.folder = Path(tempfile.mkdtemp(prefix="lumen-box-"))
+        self.folder.chmod(0o755)
+        copy_package(self.folder / "lumen")
+        self.python = _interpreter(level)
+        self.paths = [str(self.folder), *_packages()]
+        self._ready: Box | None = None
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, *error) -> None:
+        if self._ready:
+            self._ready.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def name(self) -> str:
+        return f"{self.level} {NAMES[self.level]}"
+
+    def try_out(self) -> None:
+        """Open a box, to know that one can be; it waits for the first submission of place 0."""
+        self._ready = Box(self, 0)
+
+    def open(self, place: int = 0) -> Box:
+        if place == 0 and self._ready:
+            ready, self._ready = self._ready, None
+            return ready
+        return Box(self, place)
+
+    def command(self, place: int, scratch: str) -> list[str]:
+        limits = json.dumps(self.limits.of_process())
+        alone = "0" if self.level == 3 else "1"
+        inside = [self.python, "-s", "-B", "-m", "lumen.grading.worker", limits, alone]
+        user = str(FIRST_USER + place)
+        drop = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups"]
+        drop += ["--no-new-privs", "--inh-caps=-all", "--bounding-set=-all"]
+        if self.level == 3:
+            return inside
+        if self.level == 2:
+            return [*drop, *inside]
+        if os.geteuid() == 0:
+            # root needs no user namespace, and a user of its own outside bounds its processes too
+            apart = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
+            apart += ["--unshare-cgroup-try", "--cap-drop", "ALL"]
+            apart += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+            apart += ["--cap-add", "CAP_SETPCAP"]
+            inside = [*drop, *inside]
+        else:
+            apart = ["--unshare-all", "--uid", user, "--gid", user, "--cap-drop", "ALL"]
+        return ["bwrap", *apart, "--die-with-parent", "--new-session", *self._sight(), *inside]
+
+    def _sight(self) -> Iterator[str]:
+        """What a box of level 1 sees: the system, Python and the package, read-only, and /tmp."""
+        yield from ("--proc", "/proc", "--dev", "/dev")
+        size = str(self.limits.files << 20)
+        for path in ("/tmp", "/dev/shm"):
+            yield from ("--perms", "1777", "--size", size, "--tmpfs", path)
+        seen = [path for path in SYSTEM if os.path.exists(path)]
+        seen += [os.path.realpath(sys.base_prefix), os.path.realpath(sys.prefix), *_packages()]
+        bound: list[str] = []
+        for path in seen:
+            if os.path.islink(path):
+                yield from ("--symlink", os.readlink(path), path)
+            elif not any(Path(path).is_relative_to(above) for above in bound):
+                bound.append(path)
+                yield from _bind(path)
+        answers = str(package_folder() / "exercises")
+        if any(Path(answers).is_relative_to(above) for above in bound):
+            yield from ("--tmpfs", answers)
+        yield from _bind(str(self.folder))
+        for made in _font_lists():
+            yield from ("--ro-bind", str(made), f"/tmp/{made.name}")
+        yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp")
+
+    def environment(self, scratch: str) -> dict[str, str]:
+        return {
+            "PATH": "/usr/bin:/bin",
+            "HOME": scratch,
+            "TMPDIR": scratch,
+            "MPLCONFIGDIR": scratch,
+            "MPLBACKEND": "agg",
+            "LANG": "C.UTF-8",
+            "PYTHONPATH": os.pathsep.join(self.paths),
+            "PYTHONHASHSEED": "0",
+            "OMP_NUM_THREADS": "1",
+            "HF_HUB_OFFLINE": "1",
+        }
+
+
+class Box:
+    """One worker in its box. ``ask`` puts a request and waits for the reply with its number."""
+
+    def __init__(self, sandbox: Sandbox, place: int):
+        self.sandbox, self.place = sandbox, place
+        self.scratch = "/tmp"
+        if sandbox.level > 1:
+            self.scratch = tempfile.mkdtemp(prefix="lumen-scratch-")
+            for made in _font_lists():
+                shutil.copyfile(made, Path(self.scratch, made.name))
+        if sandbox.level == 2:
+            kill_all_of(FIRST_USER + place)
+            os.chown(self.scratch, FIRST_USER + place, FIRST_USER + place)
+        self.said = tempfile.TemporaryFile()  # noqa: SIM115
+        try:
+            self.process = subprocess.Popen(
+                sandbox.command(place, self.scratch),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self.said,
+                env=sandbox.environment(self.scratch),
+                cwd=self.scratch,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._clear()
+            raise NoSandbox(f"{NAMES[sandbox.level]} did not start: {error}") from None
+        self.channel = wire.Channel(self.process.stdout.fileno(), self.process.stdin.fileno())
+        try:
+            self._reply("ready", time.monotonic() + START)
+        except BoxFailed as failure:
+            said = self._last_words()
+            self.close()
+            raise NoSandbox(f"{NAMES[sandbox.level]} did not start: {said or failure}") from None
+
+    def ask(self, request: Mapping, seconds: float) -> dict:
+        number = os.urandom(8).hex()
+        deadline = time.monotonic() + seconds
+        try:
+            self.channel.send({"id": number, **request}, deadline)
+        except wire.Silent:
+            raise BoxFailed("time", f"no answer within {seconds:g} s") from None
+        except wire.Gone:
+            raise BoxFailed("crash", self._end()) from None
+        return self._reply(number, deadline)
+
+    def _reply(self, number: str, deadline: float) -> dict:
+        started = time.monotonic()
+        try:
+            reply = self.channel.receive(deadline)
+        except wire.Silent:
+            raise BoxFailed("time", f"no answer within {deadline - started:.0f} s") from None
+        except wire.Gone:
+            raise BoxFailed("crash", self._end()) from None
+        except wire.Garbled as error:
+            raise BoxFailed("garbled", str(error)) from None
+        if reply.get("id") != number:
+            raise BoxFailed("garbled", "a reply to no request came over the wire")
+        return reply
+
+    def _end(self) -> str:
+        """How the process ended, in words."""
+        try:
+            code = self.process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            return "the process closed its wire"
+        number = -code if code < 0 else code - 128
+        if number in set(signal.Signals):
+            return f"the process was ended by {signal.Signals(number).name}"
+        return f"the process ended with status {code}"
+
+    def _last_words(self) -> str:
+        self.said.seek(0)
+        lines = self.said.read(4096).decode("utf-8", "replace").strip().splitlines()
+        return lines[-1][:200] if lines else ""
+
+    def close(self) -> None:
+        """End everything that lives in the box, and take away what it left."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(OSError):
+                pipe.close()
+        self._clear()
+
+    def _clear(self) -> None:
+        self.said.close()
+        if self.sandbox.level == 2:
+            user = FIRST_USER + self.place
+            kill_all_of(user)
+            for shared in ("/tmp", "/var/tmp", "/dev/shm"):
+                remove_files_of(user, Path(shared))
+        if self.sandbox.level > 1:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def kill_all_of(user: int) -> None:
+    """Kill every process of a user, until none is left: one that forks may outrun a single round.
+
+    The killer is a child that has become that user, so that one ``kill(-1)`` reaches all at once.
+    """
+    for _ in range(20):
+        if not _processes_of(user):
+            return
+        child = os.fork()
+        if child == 0:
+            try:
+                os.setgroups([])
+                os.setresuid(user, user, user)
+                os.kill(-1, signal.SIGKILL)
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        time.sleep(0.02)
+
+
+def _processes_of(user: int) -> list[int]:
+    found = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                status = Path(entry.path, "status").read_text()
+            except OSError:
+                continue
+            if f"\nUid:\t{user}\t" in status and "\nState:\tZ" not in status:
+                found.append(int(entry.name))
+    return found
+
+
+def remove_files_of(user: int, folder: Path) -> None:
+    """Remove what a user left directly in a folder that all may write in."""
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in entries:
+        try:
+            if entry.stat(follow_symlinks=False).st_uid != user:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                os.unlink(entry.path)
+        except OSError:
+            continue
+
+
+def readable_at_level_2(path: Path) -> bool:
+    """Whether a user of no rights could look into a path, by the modes of it and of all above."""
+    path = path.resolve()
+    wanted = 0o005 if path.is_dir() else 0o004
+    modes = [path.stat().st_mode & wanted == wanted]
+    return all(modes) and all(above.stat().st_mode & 0o001 for above in path.parents)
+
+
+def copy_package(folder: Path) -> None:
+    """A copy of the package without any question: what a learner's notebook may import."""
+    source = package_folder()
+    shutil.copytree(source, folder, ignore=shutil.ignore_patterns("__pycache__", "exercises"))
+    (folder / "exercises").mkdir()
+    shutil.copyfile(source / "grading" / "standin.py", folder / "exercises" / "__init__.py")
+    compileall.compile_dir(folder, quiet=2)
+    for path in (folder, *folder.rglob("*")):  # where it was copied from may be closed to the box
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def _font_lists() -> list[Path]:
+    """Matplotlib's lists of fonts, which every box would otherwise make anew in half a second."""
+    return sorted(Path(matplotlib.get_cachedir()).glob("fontlist-*.json"))
+
+
+def _bind(path: str) -> Iterator[str]:
+    """Show a path read-only where it lies; the folders above it are made anew, open to all."""
+    for above in reversed(Path(path).parents[:-1]):
+        yield from ("--perms", "0755", "--dir", str(above))
+    yield from ("--ro-bind", path, path)
+
+
+def package_folder() -> Path:
+    """Where the package lies that grades."""
+    return Path(importlib.util.find_spec("lumen").origin).resolve().parent
+
+
+def _packages() -> list[str]:
+    paths = (sysconfig.get_path(kind) for kind in ("purelib", "platlib"))
+    return list(dict.fromkeys(map(os.path.realpath, paths)))
+
+
+def _interpreter(level: int) -> str:
+    """The Python of the boxes: our own, or the system's of the same version where ours is closed.
+
+    At level 1 every path is bound where it lies, so ours is always open there.
+    """
+    own = os.path.join(os.path.realpath(sys.prefix), "bin", os.path.basename(sys.executable))
+    if level != 2 or readable_at_level_2(Path(own)):
+        return own
+    system = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
+    return system if os.path.exists(system) else own
+
+
+def choose(limits: Limits, level: int | None = None) -> tuple[Sandbox, list[str]]:
+    """The highest level that starts a box here, or the one asked for; and why none above it does.
+
+    Raises:
+        NoSandbox: the level asked for cannot be had.
+    """
+    refused = []
+    for candidate in [level] if level else NAMES:
+        sandbox = None
+        try:
+            _needs(candidate)
+            sandbox = Sandbox(candidate, limits)
+            sandbox.try_out()
+            return sandbox, refused
+        except NoSandbox as error:
+            if sandbox:
+                sandbox.__exit__()
+            refused.append(f"level {candidate}: {error}")
+    raise NoSandbox("; ".join(refused))
+
+
+def _needs(level: int) -> None:
+    if level == 1 and not shutil.which("bwrap"):
+        raise NoSandbox("bwrap is missing; install the package bubblewrap")
+    if level == 2 and os.geteuid() != 0:
+        raise NoSandbox("another user can be taken by root only")
+    if (level == 2 or (level == 1 and os.geteuid() == 0)) and not shutil.which("setpriv"):
+        raise NoSandbox("setpriv is missing; install the package util-linux")
