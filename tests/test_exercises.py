@@ -180,7 +180,7 @@ def test_a_degenerate_input_is_there(name):
     def ones(case):
         values = [*case.args.values(), *case.kwargs.values()]
         sizes = [value.shape for value in values if type(value) is torch.Tensor]
-        sizes += [(len(value),) for value in values if type(value) is tuple]
+        sizes += [(len(value), *value) for value in values if type(value) is tuple]
         return any(1 in shape for shape in sizes) or any(type(v) is int and v == 1 for v in values)
 
     assert any(ones(case) for case in QUESTIONS[name].cases(0))
@@ -249,6 +249,10 @@ class Vague(torch.Tensor):
     pass
 
 
+class Pair(tuple):
+    pass
+
+
 class Whole(int):
     def __eq__(self, other):
         return True
@@ -268,13 +272,23 @@ def changing(question, *args, **kwargs):
     return out
 
 
+def subclassed(plain):
+    return Pair(plain) if type(plain) is tuple else Whole(plain)
+
+
+def exchanged(plain):
+    """The same in the type that is nearest: a float for an int, an int for a float, a list."""
+    kinds = {int: float, bool: float, float: int, tuple: list}
+    return kinds[type(plain)](plain)
+
+
 HOSTILE = {
     "nothing": (lambda out: None, "nothing"),
     "lying equality": (lambda out: Liar(), "type"),
-    "subclass": (lambda out: out.as_subclass(Vague) if tensor(out) else Whole(out), "type"),
+    "subclass": (lambda out: out.as_subclass(Vague) if tensor(out) else subclassed(out), "type"),
     "in a list": (lambda out: [out], "type"),
     "a tensor or a number": (lambda out: 1.0 if tensor(out) else torch.tensor(out), "type"),
-    "float for int": (lambda out: out.tolist() if tensor(out) else float(out), "type"),
+    "float for int": (lambda out: out.tolist() if tensor(out) else exchanged(out), "type"),
     "NaN": (lambda out: out * math.nan if floats(out) else math.nan, None),
     "dtype": (lambda out: out.to(torch.float16) if tensor(out) else out == 1, None),
     "an axis more": (lambda out: out[None] if tensor(out) else (out,), None),

@@ -52,6 +52,7 @@ SETS = Sets(
     "block",
     "norms",
     "residuals",
+    "initialisation",
     "dropout",
     "encoders",
     "decoders",
