@@ -439,6 +439,8 @@ def _pool_cases(seed):
     holes.args["mask"] = draw.mask(3, n + 1)
     holes.args["mask"][0, 0] = False
     holes.args["mask"][0, -1] = True
+    silent = case("a token whose state is zero", (2, n, d), (n, n - 1))
+    silent.args["states"][0, 1] = 0.0
     return [
         case("texts of different lengths", (3, n, d), (n, 2, n - 1)),
         case("texts without padding", (2, n, d + 1), (n, n)),
@@ -451,6 +453,7 @@ def _pool_cases(seed):
         case("small numbers, in float64", (2, n, d), (2, n), F64, 1e-6),
         case("large numbers", (2, n, d + 2), (3, n), F32, 1e4),
         holes,
+        silent,
     ]
 
 
@@ -515,6 +518,15 @@ POOL = Question(
             _pool(kept=lambda mask: ~mask, by=lambda m, s: (~m).sum(1, keepdim=True).clamp(min=1)),
             "You average what fills the texts up and leave the tokens out. In a mask of this book,"
             " what does True say?",
+        ),
+        "zeros-left-out": (
+            _pool(
+                by=lambda mask, states: (
+                    (mask & (states != 0).any(-1)).sum(1, keepdim=True).clamp(min=1)
+                )
+            ),
+            "Right until a token's state is zero. It is a token all the same; the mask says which"
+            " are.",
         ),
         "not-a-number": (
             _pool(by=lambda mask, states: mask.sum(1, keepdim=True)),
