@@ -693,3 +693,11 @@ def test_links_to_other_pages_and_their_headings_resolve(tmp_path):
     for target in ("notation.md#masks", "notation.md#masks-true", "notation.md", "sources.md"):
         chapter = planted(tmp_path, GOOD.replace("01_tiny.ipynb#the-mean--of-three", target))
         assert links(chapter) == []
+
+
+def test_the_paragraphs_that_are_searched_are_the_front_pages():
+    front = (ROOT / "intro.md").read_text(encoding="utf-8").split("```{lumen-tree}")[0]
+    text = (ROOT / "chapters" / "16_encoders.md").read_text(encoding="utf-8")
+    paragraphs = text.split('book = """\n')[1].split('\n"""')[0].split("\n\n")
+    bets = re.findall(r"^ +bet: (.*)\n +fails: (.*)$", front, re.MULTILINE)
+    assert [" ".join(p.split()) for p in paragraphs] == [f"{bet} {fails}" for bet, fails in bets]

@@ -7,7 +7,6 @@ other sources fails here.
 
 import os
 import re
-import shutil
 from functools import cache
 from html import unescape
 from pathlib import Path
@@ -175,30 +174,6 @@ def test_every_source_has_its_anchor():
 
 
 # ------------------------------------------------------------------------------------- with browser
-
-
-def chromium():
-    names = ("chromium", "chromium-browser", "google-chrome")
-    return next((path for path in map(shutil.which, names) if path), None)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = chromium()
-    if program is None:
-        missing = "no Chromium on this machine, so nobody looked at the pages: install chromium"
-        if os.environ.get("LUMEN_REQUIRE_BROWSER") == "1":
-            pytest.fail(missing, pytrace=False)
-        pytest.skip(missing)
-    from playwright.sync_api import sync_playwright
-
-    root = hasattr(os, "geteuid") and os.geteuid() == 0
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(
-            executable_path=program, args=["--no-sandbox"] if root else []
-        )
-        yield running
-        running.close()
 
 
 class Visit:
