@@ -360,17 +360,17 @@ def _dead(chapter, target):
     if path.suffix == ".md" and name and re.match(r"\d", path.name):
         return "a chapter is linked as .ipynb"
     if text.name == "sources.md":
-        known = _keys(chapter.root / "references.bib")
+        known = keys(chapter.root / "references.bib")
         return None if not anchor or anchor in known else "no such key in references.bib"
-    return None if not anchor or anchor in _anchors(text) else f"{text.name} has no such heading"
+    return None if not anchor or anchor in anchors(text) else f"{text.name} has no such heading"
 
 
 @cache
-def _keys(path):
+def keys(path):
     return set(re.findall(r"^@\w+\{\s*([^,\s]+)", path.read_text(encoding="utf-8"), re.MULTILINE))
 
 
-def _anchors(path):
+def anchors(path):
     """What can be linked on a page: headings to the third level, and a page's own targets."""
     source = path.read_text(encoding="utf-8")
     source = re.sub(r"\A---\n.*?\n---\n", "", source, flags=re.DOTALL)
