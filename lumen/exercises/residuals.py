@@ -88,6 +88,15 @@ def _silent(x, weights, kept):
     return h
 
 
+def _stops(x, weights, kept):
+    h = x
+    for W, keep in zip(weights, kept, strict=True):
+        if not keep:
+            break
+        h = _right(h, W, x)
+    return h
+
+
 def _gated(x, weights, kept):
     h = x
     for at in range(len(weights)):
@@ -165,6 +174,15 @@ STACK = Question(
             _silent,
             "A layer that is left out silences everything before it in your answer. What happens to"
             " the stream when a branch is missing?",
+        ),
+        "stops": (
+            _stops,
+            "Your stack ends at the first layer that is left out. What becomes of those behind it?",
+        ),
+        "bends-first": (
+            _run(lambda h, W, x: h + torch.tanh(h) @ W.T),
+            "Your writes exceed one. In this set the matrix comes first and the bend last, so no"
+            " write can.",
         ),
     },
     alternatives={"gated": _gated, "recursive": _recursive},
@@ -300,6 +318,11 @@ BACK = Question(
             _back(states=lambda x, weights: [x] * len(weights)),
             "Right for one layer. With several, all your slopes are taken at x, but each layer had"
             " an input of its own.",
+        ),
+        "slope-behind": (
+            _back(states=lambda x, weights: _states(x, weights)[1:]),
+            "Wrong for a single layer already: each slope is taken at what the layer gave, its own"
+            " write included. The bend met what went in.",
         ),
         "states-of-a-plain-stack": (
             _back(states=_plain_states),
@@ -571,6 +594,24 @@ STREAM = Question(
         "spread": (
             _stream(end=lambda start, added: (start + added).sqrt()),
             "Those are standard deviations. Asked for are variances, which add up.",
+        ),
+        "spreads-add": (
+            _stream(
+                each=lambda writes: writes.sqrt(),
+                end=lambda start, added: (math.sqrt(start) + added).square(),
+            ),
+            "Your stream grows as if all its parts pulled the same way: you add standard"
+            " deviations. Which number adds up when parts are independent?",
+        ),
+        "writes-so-far": (
+            _stream(
+                lambda writes: (
+                    writes
+                    / torch.arange(1, writes.numel() + 1, dtype=writes.dtype).reshape(writes.shape)
+                )
+            ),
+            "Your later writes are made smaller than your earlier ones. All are to be divided by"
+            " the same number, that of the whole model.",
         ),
         "squared": (
             _stream(each=lambda writes: writes.square()),
