@@ -50,6 +50,7 @@ SETS = Sets(
     "attention",
     "positions",
     "norms",
+    "initialisation",
 )
 
 
