@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from functools import reduce
 
 import torch
 
@@ -21,26 +20,27 @@ F32, F64 = torch.float32, torch.float64
 # initialisation.spread
 
 
-def weight_std(shape, share=0.5, fan="in"):
-    n_out, n_in, *kernel = shape
+def scaled_draw(draws, share=0.5, fan="in"):
+    n_out, n_in, *kernel = draws.shape
     width = n_in if fan == "in" else n_out
-    return 1 / math.sqrt(width * math.prod(kernel) * share)
+    return draws / math.sqrt(width * math.prod(kernel) * share)
 
 
 def _spread_cases(seed):
     draw = Draw(seed)
-    n, m, k = draw.between(20, 40), draw.between(50, 90), draw.between(2, 4)
+    n, m, k = draw.between(6, 9), draw.between(10, 13), draw.between(2, 4)
 
-    def case(label, *shape, **kwargs):
-        return Case(label, {"shape": shape}, kwargs)
+    def case(label, *shape, dtype=F32, **kwargs):
+        upstream = draw.normal(*shape, dtype=dtype)
+        return Case(label, {"draws": draw.normal(*shape, dtype=dtype)}, kwargs, upstream=upstream)
 
     return [
         case("a dense layer", m, n),
-        case("a square layer", n, n),
+        case("a square layer, in float64", n, n, dtype=F64),
         case("one number in", m, 1),
         case("no bend behind it", m, n, share=1.0),
         case("a bend that keeps a quarter", n, m, share=0.25),
-        case("another share", n, m, share=0.3 + draw.between(1, 9) / 100),
+        case("another share, in float64", n, m, dtype=F64, share=0.3 + draw.between(1, 9) / 100),
         case("a convolution", m, n, 3, 3),
         case("a convolution along one axis", n, m, k),
         case("fan-out", m, n, fan="out"),
@@ -55,22 +55,22 @@ def _std(
 ):
     """The spread, with some of its choices replaced."""
 
-    def wrong(shape, share=0.5, fan="in"):
-        n_out, n_in, *sizes = shape
-        return end(fans(n_in, n_out, fan) * kernel(sizes), share)
+    def wrong(draws, share=0.5, fan="in"):
+        n_out, n_in, *sizes = draws.shape
+        return draws * end(fans(n_in, n_out, fan) * kernel(sizes), share)
 
     return wrong
 
 
-def _by_meta(shape, share=0.5, fan="in"):
-    weight = torch.empty(shape, device="meta")
-    rows = weight[0] if fan == "in" else weight[:, 0]
-    return (rows.numel() * share) ** -0.5
+def _by_rows(draws, share=0.5, fan="in"):
+    rows = draws[0] if fan == "in" else draws[:, 0]
+    return (rows.numel() * share) ** -0.5 * draws
 
 
-def _as_gain(shape, share=0.5, fan="in"):
-    n = reduce(lambda a, b: a * b, shape[2:], shape[1] if fan == "in" else shape[0])
-    return math.exp(-0.5 * (math.log(n) + math.log(share)))
+def _by_logarithm(draws, share=0.5, fan="in"):
+    sizes = list(draws.size())
+    del sizes[0 if fan == "in" else 1]
+    return draws * math.exp(-0.5 * sum(math.log(size) for size in [*sizes, share]))
 
 
 _KERNEL = (
@@ -84,10 +84,10 @@ _SWAPPED = (
 
 SPREAD = Question(
     name="initialisation.spread",
-    target="weight_std",
+    target="scaled_draw",
     points=3,
     cases=_spread_cases,
-    reference=weight_std,
+    reference=scaled_draw,
     mistakes={
         "swapped": (_std(lambda n_in, n_out, fan: n_out if fan == "in" else n_in), _SWAPPED),
         "always-in": (
@@ -124,10 +124,10 @@ SPREAD = Question(
             _std(end=lambda n, share: math.sqrt(2 / n)),
             "Right behind ReLU only. Its half is one share among many, and you were given it.",
         ),
-        "one-formula": (
-            lambda shape, share=0.5, fan="in": math.sqrt(2 / shape[1]),
-            "Right for a dense layer with a ReLU behind it, on the way forward. Of the three"
-            " things that you were given you look at a part of one.",
+        "always-he": (
+            _std(lambda n_in, n_out, fan: n_in, end=lambda n, share: math.sqrt(2 / n)),
+            "One formula for all layers: right behind a ReLU, for the signal. Two arguments say"
+            " what comes behind and what is to be kept.",
         ),
         "share-outside": (
             _std(end=lambda n, share: 1 / (share * math.sqrt(n))),
@@ -139,7 +139,7 @@ SPREAD = Question(
             "That is how far a *uniform* draw must reach to have the spread that is asked for.",
         ),
     },
-    alternatives={"by-meta": _by_meta, "as-gain": _as_gain},
+    alternatives={"by-rows": _by_rows, "by-logarithm": _by_logarithm},
 )
 
 
@@ -147,11 +147,10 @@ SPREAD = Question(
 
 
 def kept(widths, variances):
-    signal = gradient = 1.0
-    for n, m, v in zip(widths, widths[1:], variances, strict=False):
-        signal = signal * n * v / 2
-        gradient = gradient * m * v / 2
-    return signal, gradient
+    sizes = torch.tensor(widths, dtype=variances.dtype)
+    signal = (sizes[:-1] * variances / 2).prod(-1)
+    gradient = (sizes[1:] * variances / 2).prod(-1)
+    return torch.stack([signal, gradient], -1)
 
 
 def _chain_cases(seed):
@@ -160,19 +159,23 @@ def _chain_cases(seed):
     def widths(layers):
         return tuple(draw.between(8, 60) for _ in range(layers + 1))
 
-    def case(label, sizes, rule):
+    def case(label, sizes, rule, ways=(), dtype=F32):
         pairs = zip(sizes, sizes[1:], strict=False)
-        return Case(label, {"widths": sizes, "variances": tuple(rule(n, m) for n, m in pairs)})
+        variances = torch.tensor([rule(n, m) for n, m in pairs], dtype=dtype)
+        variances = variances * (0.5 + draw.normal(*ways, 1, dtype=dtype).square())
+        upstream = draw.normal(*ways, 2, dtype=dtype)
+        return Case(label, {"widths": sizes, "variances": variances}, upstream=upstream)
 
-    wide, long = draw.between(16, 32), draw.between(20, 40)
+    wide, long = draw.between(16, 32), draw.between(8, 12)
     return [
         case("one layer", widths(1), lambda n, m: 1 / n),
-        case("fan-in", widths(3), lambda n, m: 2 / n),
-        case("fan-out", widths(4), lambda n, m: 2 / m),
-        case("the middle, wider and back", (wide, 4 * wide, wide), lambda n, m: 2 / (n + m)),
+        case("by fan-in, several ways", widths(3), lambda n, m: 2 / n, (4,)),
+        case("by fan-out, in float64", widths(4), lambda n, m: 2 / m, dtype=F64),
+        case("by the middle, wider and back", (wide, 4 * wide, wide), lambda n, m: 2 / (n + m)),
         case("one number in, one out", (1, wide, 1), lambda n, m: 0.3),
-        case("a constant variance", widths(5), lambda n, m: 0.02),
-        case("a long stack", (wide,) * long, lambda n, m: 1 / (3 * n)),
+        case("as many ways as layers", widths(5), lambda n, m: 0.02, (5,)),
+        case("two axes of ways", widths(2), lambda n, m: 2 / n, (2, 3)),
+        case("a long stack, in float64", (wide,) * long, lambda n, m: 1 / (3 * n), dtype=F64),
         case("another variance for each layer", widths(4), lambda n, m: draw.between(1, 9) / 50),
     ]
 
@@ -180,25 +183,30 @@ def _chain_cases(seed):
 def _chain(
     signal=lambda n, m, v: n * v / 2,
     gradient=lambda n, m, v: m * v / 2,
-    last=lambda both: both,
+    last=lambda ends: ends,
 ):
+    """Both factors, with some of the steps replaced."""
+
     def wrong(widths, variances):
-        layers = list(zip(widths, widths[1:], variances, strict=False))
+        layers = list(zip(widths, widths[1:], variances.unbind(-1), strict=False))
         ends = [math.prod(rule(*layer) for layer in layers) for rule in (signal, gradient)]
-        return tuple(last(ends))
+        return last(torch.stack(ends, -1))
 
     return wrong
 
 
-def _by_fans(widths, variances):
-    scale = math.prod(variances) / 2 ** len(variances)
-    return math.prod(widths[:-1]) * scale, math.prod(widths[1:]) * scale
+def _by_loop(widths, variances):
+    up = down = 1.0
+    for layer in range(variances.size(-1)):
+        up = up * widths[layer] * variances[..., layer] * 0.5
+        down = down * widths[layer + 1] * variances[..., layer] * 0.5
+    return torch.stack([up, down], dim=-1)
 
 
 def _in_logarithms(widths, variances):
-    halves = sum(math.log(v / 2) for v in variances)
-    logs = [math.log(width) for width in widths]
-    return math.exp(halves + sum(logs) - logs[-1]), math.exp(halves + sum(logs) - logs[0])
+    logs = torch.tensor(widths, dtype=variances.dtype).log()
+    both_ways = torch.stack([logs.sum() - logs[-1], logs.sum() - logs[0]])
+    return torch.exp(both_ways + (variances / 2).log().sum(-1, keepdim=True))
 
 
 _HALF = "Your numbers are too large, more so with each layer. What does a ReLU hand on, and "
@@ -232,43 +240,55 @@ CHAIN = Question(
         ),
         "spreads": (
             _chain(lambda n, m, v: n * v * v / 2, lambda n, m, v: m * v * v / 2),
-            "You square what is a variance already. You were given no standard deviations.",
+            "You square what is a variance already, as if it were a standard deviation.",
         ),
         "roots": (
-            _chain(last=lambda ends: [math.sqrt(end) for end in ends]),
+            _chain(last=lambda ends: ends.sqrt()),
             "You give factors of sizes. Asked for are factors of mean *squares*.",
         ),
         "once": (
-            lambda widths, variances: (
-                widths[0] * variances[0] / 2,
-                widths[1] * variances[0] / 2,
+            lambda widths, variances: torch.stack(
+                [width * variances[..., 0] / 2 for width in widths[:2]], -1
             ),
-            "Right for one layer. Each of the others multiplies what it gets as well.",
+            "Right for one layer. With more of them, those above the first have a say too.",
         ),
         "one-half": (
             _chain(
                 lambda n, m, v: n * v,
                 lambda n, m, v: m * v,
-                lambda ends: [end / 2 for end in ends],
+                lambda ends: ends / 2,
             ),
             "Right for one layer. With more of them there is more than one bend.",
         ),
+        "added": (
+            lambda widths, variances: torch.stack(
+                [
+                    (torch.tensor(part, dtype=variances.dtype) * variances / 2).sum(-1)
+                    for part in (widths[:-1], widths[1:])
+                ],
+                -1,
+            ),
+            "Right for one layer. What one layer leaves is what the next one gets: how do two such"
+            " factors combine?",
+        ),
         "inverted": (
-            _chain(last=lambda ends: [1 / end for end in ends]),
+            _chain(last=lambda ends: 1 / ends),
             "You say by how much the end is too small. Asked for is what is left.",
         ),
     },
-    alternatives={"by-fans": _by_fans, "in-logarithms": _in_logarithms},
+    alternatives={"by-loop": _by_loop, "in-logarithms": _in_logarithms},
 )
 
 
 # initialisation.rule
 
 
-def drawn_std(name, n_layers, std=0.02):
-    writers = (".attn.out.weight", ".mlp.proj.weight", ".mlp.w_down.weight")
-    writes = 2 * n_layers if name.endswith(writers) else 1
-    return float(not name.endswith(".bias")) * std / math.sqrt(writes)
+def drawn_by_name(name, draws, n_layers, std=0.02):
+    if name.endswith(".bias"):
+        return torch.zeros_like(draws)
+    if name.endswith((".attn.out.weight", ".mlp.proj.weight", ".mlp.w_down.weight")):
+        std = std / math.sqrt(2 * n_layers)
+    return draws * std
 
 
 _WRITERS = ("attn.out", "mlp.proj", "mlp.w_down")
@@ -278,26 +298,29 @@ def _rule_cases(seed):
     draw = Draw(seed)
     at, layers = draw.between(0, 9), draw.between(10, 48)
 
-    def case(name, n_layers=layers, **kwargs):
-        label = name + (f", {n_layers} blocks" if n_layers != layers else "")
-        return Case(label, {"name": name, "n_layers": n_layers}, kwargs)
+    def case(name, *shape, n_layers=layers, dtype=F32, **kwargs):
+        label = name + (f", {n_layers} block" if n_layers == 1 else "")
+        args = {"name": name, "draws": draw.normal(*shape, dtype=dtype), "n_layers": n_layers}
+        # offsets are not drawn, so nothing comes back through them
+        upstream = None if name.endswith("bias") else draw.normal(*shape, dtype=dtype)
+        return Case(label, args, kwargs, upstream=upstream)
 
     return [
-        case("tokens.weight"),
-        case(f"blocks.{at}.attn.q.weight"),
-        case(f"blocks.{at}.attn.out.weight"),
-        case(f"blocks.{at}.attn.out.bias"),
-        case(f"blocks.{at}.mlp.fc.weight"),
-        case(f"blocks.{at}.mlp.proj.weight"),
-        case(f"blocks.{at}.mlp.fc.bias"),
-        case(f"blocks.{at}.mlp.proj.bias", std=0.1),
-        case(f"blocks.{at}.mlp.w_down.weight"),
-        case(f"blocks.{at}.mlp.w_up.weight"),
-        case("blocks.0.mlp.w_gate.weight", std=0.01),
-        case("blocks.0.mlp.w_down.weight", 1),
-        case("blocks.0.attn.out.weight", 1, std=0.5),
-        case("patches.proj.weight"),
-        case("head.out.weight", std=0.05),
+        case("tokens.weight", 9, 4),
+        case(f"blocks.{at}.attn.q.weight", 4, 4),
+        case(f"blocks.{at}.attn.out.weight", 4, 4),
+        case(f"blocks.{at}.attn.out.bias", 4),
+        case(f"blocks.{at}.mlp.fc.weight", 8, 4, dtype=F64),
+        case(f"blocks.{at}.mlp.proj.weight", 4, 8, dtype=F64),
+        case(f"blocks.{at}.mlp.fc.bias", 8),
+        case(f"blocks.{at}.mlp.proj.bias", 4, std=0.1),
+        case(f"blocks.{at}.mlp.w_down.weight", 4, 6),
+        case(f"blocks.{at}.mlp.w_up.weight", 6, 4),
+        case("blocks.0.mlp.w_gate.weight", 6, 4, std=0.01),
+        case("blocks.0.mlp.w_down.weight", 4, 6, n_layers=1),
+        case("blocks.0.attn.out.weight", 1, 1, n_layers=1, std=0.5),
+        case("patches.proj.weight", 4, 9),
+        case("head.out.weight", 9, 4, std=0.05),
     ]
 
 
@@ -309,38 +332,38 @@ def _rule(
 ):
     """The rule, with some of its parts replaced."""
 
-    def wrong(name, n_layers, std=0.02):
+    def wrong(name, draws, n_layers, std=0.02):
         if name.endswith("bias"):
-            return offset(std, n_layers, found(name.replace("bias", "weight"), writers))
-        return scaled(std, n_layers) if found(name, writers) else std
+            return draws * offset(std, n_layers, found(name.replace("bias", "weight"), writers))
+        return draws * (scaled(std, n_layers) if found(name, writers) else std)
 
     return wrong
 
 
-def _by_parts(name, n_layers, std=0.02):
+def _by_parts(name, draws, n_layers, std=0.02):
     *_, layer, matrix, kind = ["", "", *name.split(".")]
     if kind == "bias":
-        return 0.0
+        return 0 * draws
     writes = (layer, matrix) in {("attn", "out"), ("mlp", "proj"), ("mlp", "w_down")}
-    return std * (2 * n_layers) ** (-0.5 if writes else 0)
+    return std * draws * (2 * n_layers) ** (-0.5 if writes else 0)
 
 
-def _by_pattern(name, n_layers, std=0.02):
+def _by_pattern(name, draws, n_layers, std=0.02):
     if re.search(r"\.bias$", name):
-        return 0.0
+        return torch.zeros(draws.shape, dtype=draws.dtype)
     if re.search(r"\.(attn\.out|mlp\.(proj|w_down))\.weight$", name):
-        return (std**2 / (2 * n_layers)) ** 0.5
-    return std
+        return draws * (std**2 / (2 * n_layers)) ** 0.5
+    return draws * std
 
 
 _TWICE = "Count the writes to the stream again. A block adds to it more than once."
 
 RULE = Question(
     name="initialisation.rule",
-    target="drawn_std",
+    target="drawn_by_name",
     points=2,
     cases=_rule_cases,
-    reference=drawn_std,
+    reference=drawn_by_name,
     mistakes={
         # the published rule, and a layer that came later
         "no-swiglu": (
@@ -387,7 +410,7 @@ RULE = Question(
         ),
         "offsets-drawn": (
             _rule(offset=lambda std, n_layers, writes: std),
-            "The matrices are right. Offsets are not drawn at all: with which spread, then?",
+            "The matrices are right. The offsets are drawn too, and they should not be.",
         ),
         "offsets-scaled": (
             _rule(
@@ -399,7 +422,7 @@ RULE = Question(
             " are not drawn.",
         ),
         "fixed-std": (
-            lambda name, n_layers, std=0.02: drawn_std(name, n_layers),
+            lambda name, draws, n_layers, std=0.02: drawn_by_name(name, draws, n_layers),
             "Right until somebody asks for another spread than the usual one. An argument of yours"
             " is never looked at.",
         ),
