@@ -360,17 +360,17 @@ def _dead(chapter, target):
     if path.suffix == ".md" and name and re.match(r"\d", path.name):
         return "a chapter is linked as .ipynb"
     if text.name == "sources.md":
-        known = _keys(chapter.root / "references.bib")
+        known = keys(chapter.root / "references.bib")
         return None if not anchor or anchor in known else "no such key in references.bib"
-    return None if not anchor or anchor in _anchors(text) else f"{text.name} has no such heading"
+    return None if not anchor or anchor in anchors(text) else f"{text.name} has no such heading"
 
 
 @cache
-def _keys(path):
+def keys(path):
     return set(re.findall(r"^@\w+\{\s*([^,\s]+)", path.read_text(encoding="utf-8"), re.MULTILINE))
 
 
-def _anchors(path):
+def anchors(path):
     """What can be linked on a page: headings to the third level, and a page's own targets."""
     source = path.read_text(encoding="utf-8")
     source = re.sub(r"\A---\n.*?\n---\n", "", source, flags=re.DOTALL)
@@ -693,3 +693,11 @@ def test_links_to_other_pages_and_their_headings_resolve(tmp_path):
     for target in ("notation.md#masks", "notation.md#masks-true", "notation.md", "sources.md"):
         chapter = planted(tmp_path, GOOD.replace("01_tiny.ipynb#the-mean--of-three", target))
         assert links(chapter) == []
+
+
+def test_the_paragraphs_that_are_searched_are_the_front_pages():
+    front = (ROOT / "intro.md").read_text(encoding="utf-8").split("```{lumen-tree}")[0]
+    text = (ROOT / "chapters" / "16_encoders.md").read_text(encoding="utf-8")
+    paragraphs = text.split('book = """\n')[1].split('\n"""')[0].split("\n\n")
+    bets = re.findall(r"^ +bet: (.*)\n +fails: (.*)$", front, re.MULTILINE)
+    assert [" ".join(p.split()) for p in paragraphs] == [f"{bet} {fails}" for bet, fails in bets]

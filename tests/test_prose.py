@@ -11,10 +11,21 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tools.prose import check_chapter, main, read_facts, read_keys, trailing_literal
+from tools.prose import (
+    all_facts,
+    check_chapter,
+    check_page,
+    main,
+    misquoted,
+    pages,
+    read_facts,
+    read_keys,
+    trailing_literal,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = sorted((ROOT / "chapters").glob("[0-9]*.md"))
+PAGES = pages(ROOT)
 KEYS = {"krizhevsky2012", "vaswani2017"}
 PRINTED = {
     "w": "0.738006",
@@ -578,6 +589,84 @@ def test_the_command_fails_without_a_notebook(chapter, capsys):
     )
 
 
+# ------------------------------------------------------------------- pages without cells
+
+W, N, WS = (f"<!--=chapters/09_x:{name}-->" for name in ("w", "n", "ws"))
+
+
+@pytest.fixture
+def page(chapter, tmp_path):
+    chapter("".join(f"<!--={name}-->" for name in PRINTED))
+
+    def found(text):
+        faults = check_page(text, all_facts(tmp_path), KEYS, "intro.md")
+        return [(fault.line, fault.message) for fault in faults]
+
+    return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"150,528{N} or **0.74{W}** or $0.738${W} or (0.037, 0.74, 0.165){WS}",
+        "60 million<!--@krizhevsky2012--> and twelve and 12 and $3\\cdot 50 = 150$",
+        "```{lumen-map}\nlegend: 150\n```\n\n(target)=\n\n## 150",
+    ],
+)
+def test_a_page_quotes_what_chapters_print(page, text):
+    assert page(f"# Title\n\n{text}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"0.739{W}", "0.739 is bound to w, which is 0.738006 (cell 0). Write 0.738"),
+        (f"0.738{WS}", "1 number bound to ws, which has 3"),
+        ("150,528", "150,528 has no source: bind it to a fact with <!--=chapters/NN_slug:name-->"),
+        ("0.738<!--=w-->", "<!--=w-->: write <!--=chapters/NN_slug:name--> for a fact"),
+        ("0.738<!--=chapters/09_x:v-->", "No chapter prints chapters/09_x:v. Do you mean"),
+        ("0.738<!--=chapters/08_x:w-->", "No chapter prints chapters/08_x:w."),
+        ("13<!--@nobody1900-->", "references.bib has no nobody1900."),
+        ("13<!--@chapters/09_x:vaswani2017-->", "write <!--=chapters/NN_slug:name-->"),
+        (f"a word {W}", "binds nothing"),
+    ],
+)
+def test_a_page_that_misquotes_is_reported_with_its_line(page, text, said):
+    ((line, message),) = page(f"# Title\n\n{text}\n")
+    assert line == 3 and said in message
+
+
+def test_a_chapter_does_not_quote_other_chapters():
+    ((_, message),) = faults(f"0.738{W}")
+    assert f"{W}: write <!--=name--> for a fact" in message
+
+
+def test_the_command_reads_pages_with_the_chapters_beside_them(chapter, tmp_path, capsys):
+    chapter("<!--=w-->")
+    front, inner = tmp_path / "intro.md", tmp_path / "chapters" / "errata.md"
+    front.write_text(f"0.738{W} and 13<!--@vaswani2017-->\n")
+    inner.write_text(f"0.739{W}\n")
+    assert pages(tmp_path) == [front, inner]
+    assert main([str(front), "--list"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "  chapters/09_x:w = 0.738006  (cell 0)  lines 1",
+        "intro.md: 1 bound, 0 evaluated, 1 cited, 0 faults",
+    ]
+    assert main([str(inner)]) == 1
+    assert "errata.md:1: 0.739 is bound to w" in capsys.readouterr().out
+
+
+def test_misquoted(page, tmp_path):
+    quoted = all_facts(tmp_path)
+    w, ws = quoted["chapters/09_x:w"], quoted["chapters/09_x:ws"]
+    assert misquoted("it is 0.738", False, w) is None
+    assert misquoted("0.738", True, w) is None
+    assert misquoted("(0.037, 0.74, 0.165)", False, ws) is None
+    assert misquoted("no number", False, w) is None
+    assert "Write 0.738" in misquoted("it is 0.739", False, w)
+    assert "Write 0.738" in misquoted("0.739", True, w)
+
+
 def test_a_long_chapter_takes_little_time():
     line = (
         "It is 0.738<!--=w-->, **73.8 %**<!--=w-->, $(0.037,\\ 0.738,\\ 0.165)$<!--=ws--> or `x`,\n"
@@ -599,8 +688,32 @@ def check_text(path, text):
     return check_chapter(text, notebook, read_keys(ROOT / "references.bib"), path.name)
 
 
-def test_there_are_chapters():
+def test_there_are_chapters_and_pages():
     assert CHAPTERS
+    assert {"intro", "errata", "glossary", "notation"} <= {path.stem for path in PAGES}
+
+
+@pytest.fixture(scope="module")
+def book():
+    return all_facts(ROOT), read_keys(ROOT / "references.bib")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_every_number_of_the_page_has_its_source(path, book):
+    found = check_page(path.read_text(encoding="utf-8"), *book, path.name)
+    assert not found, "\n".join(map(str, found))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_one_wrong_digit_anywhere_on_the_page_is_found(path, book):
+    text = path.read_text(encoding="utf-8")
+    quote = r"<!--=[\w/]+:(\w+)-->"
+    moved = re.sub(rf"(\d)([^\d<\n]*{quote})", lambda m: f"{(int(m[1]) + 5) % 10}{m[2]}", text)
+    found = check_page(moved, *book, path.name)
+    refused = {(fault.line, name) for fault in found for name in re.findall(r"\w+", fault.message)}
+    for number, line in enumerate(moved.splitlines(), 1):
+        for name in re.findall(quote, line):
+            assert (number, name) in refused
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)

@@ -2,7 +2,8 @@
 
     python tools/prose.py [FILE…] [--list]
 
-checks ``chapters/NN_slug.md`` against the outputs stored in the ``.ipynb`` beside it.
+checks ``chapters/NN_slug.md`` against the outputs stored in the ``.ipynb`` beside it, and the pages
+without cells, ``intro.md`` and ``chapters/slug.md``, against those of all chapters.
 
 Bound     ``150,528<!--=n_inputs-->``: the literal, read with its sign, exponent and unit, equals
           the fact to half a unit of its last digit; with ``~``, of its last digit that is not 0.
@@ -10,6 +11,7 @@ Bound     ``150,528<!--=n_inputs-->``: the literal, read with its sign, exponent
           formula that ends in it, or on the line below a displayed formula. A tuple (or a matrix,
           row after row) is bound whole. A computation in math is bound by its value,
           ``$4\\cdot 768^2$``, or by its number if it has one only, ``$e^{1000}$``.
+Quoted    ``150,528<!--=chapters/03_dense:n_inputs-->``: the same on a page without cells.
 Computed  an identity in math: see ``tools/reading/formula.py``.
 Cited     ``60 million<!--@krizhevsky2012-->``: the key is in ``references.bib``, as must be that
           of a link to ``sources.md#key``.
@@ -48,11 +50,22 @@ from tools.reading.literal import (  # noqa: E402
 )
 from tools.reading.markdown import MATH, code_cells, runs  # noqa: E402
 
-__all__ = ["Fact", "Fault", "check_chapter", "read_facts", "trailing_literal"]
+__all__ = [
+    "Fact",
+    "Fault",
+    "all_facts",
+    "check_chapter",
+    "check_page",
+    "misquoted",
+    "read_facts",
+    "trailing_literal",
+]
 
 SPEAKS = re.compile(r"\b(facts|measured)\(")
 FACT = re.compile(r"([A-Za-z_]\w*) = (\(.+\)|\S+)")
 COMMENT = re.compile(r"<!--([=@])([A-Za-z_]\w*)-->")
+QUOTED = re.compile(r"<!--=([\w/]+):([A-Za-z_]\w*)-->")
+ON_A_PAGE = re.compile(r"<!--([=@])((?<==)[\w/]+:[A-Za-z_]\w*|(?<=@)[A-Za-z_]\w*)-->")
 SOURCE = re.compile(r"(?:\.\./chapters/)?sources\.(?:md|html)#(.+)")
 # What stands against a formula and belongs to a number inside it: $7.5$ %, ~$84$, $150$,528.
 TORN_BEFORE = re.compile(r"(?:\d[.,]?|(?<!\w)[~−-])$")
@@ -138,9 +151,12 @@ def _value(text):
 
 
 class Chapter:
-    def __init__(self, text, notebook, keys, name):
+    comment, form, printer = COMMENT, "<!--=name-->", "No cell of the chapter prints"
+    plain = True
+
+    def __init__(self, text, notebook, keys, name, facts=None):
         self.source, self.notebook, self.keys, self.name = text, notebook, keys, name
-        self.facts = read_facts(notebook)
+        self.facts = read_facts(notebook) if facts is None else facts
         self.faults, self.uses = [], {}
         self.counts = dict.fromkeys(("bound", "evaluated", "cited"), 0)
         self.tags = set(re.findall(r"\\tag\{([\d.]+)\}", text))
@@ -157,7 +173,7 @@ class Chapter:
         self.faults.append(Fault(self.name, line, message))
 
     def check(self, run):
-        for what, line in run.not_plain:
+        for what, line in run.not_plain if self.plain else ():
             self.fault(line, f"{what}: the site alone would read it. Chapters are plain Markdown.")
         for href, line in run.links:
             key = SOURCE.fullmatch(href)
@@ -215,9 +231,9 @@ class Chapter:
 
     def bind(self, line, comment, choices):
         """Hold a number, for which there may be several readings, to what the comment names."""
-        match = COMMENT.fullmatch(comment)
+        match = self.comment.fullmatch(comment)
         if not match:
-            self.fault(line, f"{comment}: write <!--=name--> for a fact, <!--@key--> for a source.")
+            self.fault(line, f"{comment}: write {self.form} for a fact, <!--@key--> for a source.")
             return
         mark, name = match.groups()
         if mark == "@":
@@ -225,7 +241,7 @@ class Chapter:
             if name not in self.keys:
                 self.stale(line, name)
         elif name not in self.facts:
-            self.fault(line, f"No cell of the chapter prints {name}.{_guess(name, self.facts)}")
+            self.fault(line, f"{self.printer} {name}.{_guess(name, self.facts)}")
         else:
             self.uses.setdefault(name, []).append(line)
             self.counts["bound"] += bool(choices)
@@ -244,7 +260,7 @@ class Chapter:
         hint = f" It agrees with {', '.join(same)}." if 0 < len(same) < 4 else ""
         self.fault(
             line,
-            f"{literal.shown} has no source: bind it to a fact with <!--=name-->, cite one with "
+            f"{literal.shown} has no source: bind it to a fact with {self.form}, cite one with "
             f"<!--@key-->, or write out its computation in math.{hint}",
         )
 
@@ -296,6 +312,16 @@ class Chapter:
             if number > line and row.startswith("```"):
                 break
         return line
+
+
+class Page(Chapter):
+    """A page without cells. It quotes the facts of all chapters, and may hold directives."""
+
+    comment, form, printer = ON_A_PAGE, "<!--=chapters/NN_slug:name-->", "No chapter prints"
+    plain = False
+
+    def __init__(self, text, facts, keys, name):
+        super().__init__(text, {"cells": []}, keys, name, facts)
 
 
 def _targets(run, at, literals, formulas):
@@ -366,42 +392,74 @@ def check_chapter(text, notebook, keys, name):
     return Chapter(text, notebook, keys, name).faults
 
 
+def check_page(text, facts, keys, name):
+    """The faults of a page without cells, held to the facts of all chapters (``all_facts``)."""
+    return Page(text, facts, keys, name).faults
+
+
+def all_facts(root):
+    """The facts of all chapters, by page and name: ``chapters/03_dense:n_inputs``."""
+    return {
+        f"chapters/{path.stem}:{name}": fact
+        for path in sorted((root / "chapters").glob("[0-9]*.ipynb"))
+        for name, fact in read_facts(path).items()
+    }
+
+
+def misquoted(text, formula, fact):
+    """What is wrong with the number at the end of a text, or in a formula, that quotes a fact."""
+    if formula:
+        choices = read_formula(text).readings()
+    else:
+        found = literal_before(text, len(text), scan(text))
+        choices = [found[1]] if found else []
+    wrong = [_disagreement(literals, fact) for literals in choices]
+    return wrong[-1] if wrong and all(wrong) else None
+
+
 def read_keys(path):
     return set(parse_file(str(path)).entries.keys()) if path.exists() else set()
 
 
 def check_file(path, listing=False):
-    """Check one chapter, print its faults and its counts; return the number of faults."""
-    notebook = path.with_suffix(".ipynb")
+    """Check one file, print its faults and its counts; return the number of faults."""
+    notebook, text = path.with_suffix(".ipynb"), path.read_text(encoding="utf-8")
     name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
-    if not notebook.exists():
+    root = path.parent.parent if path.parent.name == "chapters" else path.parent
+    keys = read_keys(root / "references.bib")
+    if not path.name[0].isdigit():
+        chapter = Page(text, all_facts(root), keys, name)
+    elif not notebook.exists():
         print(f"{name}:1: there is no {notebook.name} beside it. Run make notebooks.")
         return 1
-    chapter = Chapter(
-        path.read_text(encoding="utf-8"),
-        json.loads(notebook.read_text(encoding="utf-8")),
-        read_keys(path.parent.parent / "references.bib"),
-        name,
-    )
+    else:
+        chapter = Chapter(text, json.loads(notebook.read_text(encoding="utf-8")), keys, name)
     print(*chapter.faults, sep="\n", end="\n" if chapter.faults else "")
     if listing:
-        for fact in chapter.facts.values():
-            lines = ", ".join(map(str, chapter.uses.get(fact.name, ())))
-            print(f"  {fact.name} = {fact.text}  (cell {fact.cell})  lines {lines or '-'}")
+        for fact_name, fact in chapter.facts.items():
+            lines = ", ".join(map(str, chapter.uses.get(fact_name, ())))
+            if lines or chapter.plain:
+                print(f"  {fact_name} = {fact.text}  (cell {fact.cell})  lines {lines or '-'}")
     counts = ", ".join(f"{count} {what}" for what, count in chapter.counts.items())
     print(f"{path.name}: {counts}, {len(chapter.faults)} faults")
     return len(chapter.faults)
 
 
+def pages(root):
+    """The pages of the book that have no cells."""
+    return [root / "intro.md", *sorted((root / "chapters").glob("[a-z]*.md"))]
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="default: all chapters")
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="default: all of them")
     parser.add_argument("--list", action="store_true", help="show each fact and where it is used")
     options = parser.parse_args(arguments)
-    files = options.files or sorted((ROOT / "chapters").glob("[0-9]*.md"))
-    if not files:
+    chapters = sorted((ROOT / "chapters").glob("[0-9]*.md"))
+    if not (options.files or chapters):
         print("There are no chapters.")
         return 1
+    files = options.files or [*chapters, *pages(ROOT)]
     return int(sum([check_file(path.resolve(), options.list) for path in files]) > 0)
 
 

@@ -22,7 +22,13 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tools.pages import assets, drawings, sources  # noqa: E402
-from tools.prose import COMMENT, read_facts, trailing_literal  # noqa: E402
+from tools.prose import (  # noqa: E402
+    COMMENT,
+    QUOTED,
+    misquoted,
+    read_facts,
+    trailing_literal,
+)
 
 log = logging.getLogger(__name__)
 
@@ -131,14 +137,11 @@ def depart_bound(self, node):
     self.body.append("</a>")
 
 
-QUOTED = re.compile(r"<!--=([\w/]+):([A-Za-z_]\w*)-->")
-
-
 class BoundNumbers(SphinxTransform):
     """``150,528<!--=n_inputs-->`` links to the output line ``n_inputs = 150,528``.
 
-    A page without cells may quote a fact, in full: ``150,528<!--=chapters/03_dense:n_inputs-->``.
-    A name that leads nowhere is a warning, which fails the build.
+    A page without cells may quote a fact: ``150,528<!--=chapters/03_dense:n_inputs-->``. A name
+    that leads nowhere is a warning, which fails the build; so is a number that is another one.
     """
 
     default_priority = 320
@@ -212,8 +215,8 @@ class BoundNumbers(SphinxTransform):
         facts = read_facts(notebook) if notebook.exists() else {}
         if name not in facts:
             log.warning("%s prints no fact %s", page, name, location=comment)
-        elif not _text_before(comment).endswith(facts[name].text):
-            log.warning("write %s, as %s has it", facts[name].text, page, location=comment)
+        elif wrong := misquoted(*_text_before(comment), facts[name]):
+            log.warning("%s: %s", page, wrong, location=comment)
         else:
             return _link(facts[name], page)
 
@@ -227,8 +230,12 @@ def _link(fact, page=""):
 
 
 def _text_before(comment):
+    """What stands before a comment, and whether it is a formula."""
     before = comment.parent.children[: comment.parent.index(comment)]
-    return "".join(child.astext() for child in before)
+    pieces = [child for child in before if child.astext()]
+    if pieces and isinstance(pieces[-1], nodes.math | nodes.math_block):
+        return pieces[-1].astext(), True
+    return "".join(child.astext() for child in pieces), False
 
 
 WHOLE = nodes.math | nodes.math_block | nodes.literal | nodes.strong | nodes.emphasis

@@ -56,6 +56,7 @@ SETS = Sets(
     "dropout",
     "encoders",
     "decoders",
+    "arithmetic",
     "faults",
 )
 
