@@ -993,6 +993,9 @@ EQUIVALENT = {
         "decoders.loss",
         "asked = [at for at in range(1, len(logits)) if ids[at] != ignore]",
     ): "there is a row of logits for each token",
+    ("faults.leaks", "moved = (before - after).abs().amax(-1) > by"): (
+        "a size does not ask which of the two readings came first"
+    ),
 }
 
 

@@ -57,6 +57,7 @@ SETS = Sets(
     "encoders",
     "decoders",
     "arithmetic",
+    "faults",
 )
 
 
