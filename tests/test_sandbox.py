@@ -270,4 +270,4 @@ def test_the_copy_for_the_box_holds_no_question(tmp_path):
     module.copy_package(tmp_path / "lumen")
     text = "".join(path.read_text() for path in (tmp_path / "lumen" / "exercises").rglob("*.py"))
     assert "class Later" in text and "QUESTIONS" not in text
-    assert [p.name for p in (tmp_path / "lumen" / "exercises").iterdir()] == ["__init__.py"]
+    assert [p.name for p in (tmp_path / "lumen" / "exercises").glob("*.py")] == ["__init__.py"]

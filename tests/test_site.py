@@ -162,7 +162,7 @@ def test_the_reference_has_every_public_module_of_the_package():
     assert modules <= set(re.findall(r"automodule:: lumen\.(\w+)", said))
 
 
-@pytest.mark.parametrize(("name", "target"), [("test", "test"), ("pages", "book")])
+@pytest.mark.parametrize(("name", "target"), [("test", "test-all"), ("pages", "book")])
 def test_the_workflows_call_the_makefile_with_their_own_address(name, target):
     text = (ROOT / f".github/workflows/{name}.yml").read_text(encoding="utf-8")
     (job,) = (job for job in yaml.safe_load(text)["jobs"].values() if "env" in job)

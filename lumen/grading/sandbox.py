@@ -29,8 +29,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib
-
 from lumen.grading import wire
 
 FIRST_USER = 64_700
@@ -357,6 +355,8 @@ def copy_package(folder: Path) -> None:
 
 def _font_lists() -> list[Path]:
     """Matplotlib's lists of fonts, which every box would otherwise make anew in half a second."""
+    import matplotlib
+
     return sorted(Path(matplotlib.get_cachedir()).glob("fontlist-*.json"))
 
 
