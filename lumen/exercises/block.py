@@ -326,6 +326,19 @@ def _by_hand(x, shares, w_fc, w_proj, norm_first=True):
     return outer(torch.matmul(F.gelu(torch.matmul(inner(x), w_fc.T)), w_proj.T) + x)
 
 
+def _everywhere(x, shares, w_fc, w_proj, norm_first=True):
+    """The norm taken over all the places of a sequence at once."""
+
+    def norm(t):
+        return F.layer_norm(t, t.shape[-2:])
+
+    if norm_first:
+        x = x + shares @ norm(x)
+        return x + F.gelu(norm(x) @ w_fc.T) @ w_proj.T
+    x = norm(x + shares @ x)
+    return norm(x + F.gelu(x @ w_fc.T) @ w_proj.T)
+
+
 SUMS = Question(
     name="block.sums",
     target="one_block",
@@ -397,6 +410,31 @@ SUMS = Question(
             ),
             "With the norms last, yours normalise what is added. They belong behind the sum.",
         ),
+        "norm-behind-the-branch": (
+            _pre(
+                _then(
+                    lambda x, mix, think: x + _norm(mix(x)),
+                    lambda x, mix, think: x + _norm(think(x)),
+                )
+            ),
+            "With the norms first, make the tokens ten times as large: what your halves read grows"
+            " with them. On which side of a half does your norm stand?",
+        ),
+        "post-normed-inside": (
+            _post(
+                _then(
+                    lambda x, mix, think: _norm(x + mix(_norm(x))),
+                    lambda x, mix, think: _norm(x + think(_norm(x))),
+                )
+            ),
+            "With the norms last, the size of the tokens does not reach your first half. Count the"
+            " norms that you apply.",
+        ),
+        "norm-over-all": (
+            _everywhere,
+            "Right for one place. Otherwise what one place holds changes how another is"
+            " normalised: what does the norm average over?",
+        ),
         "post-once": (
             _post(_then(lambda x, mix, think: x + mix(x), lambda x, m, t: _norm(x + t(x)))),
             "With the norms last, one is missing: there are two sums.",
@@ -464,6 +502,10 @@ VOTES = Question(
             lambda x, w_fc, w_proj, direction: (x @ w_fc.T) * (direction @ w_proj),
             "Your units speak by how well a pattern fits, before the bend. A unit that fits badly"
             " should be nearly silent.",
+        ),
+        "relu": (
+            lambda x, w_fc, w_proj, direction: F.relu(x @ w_fc.T) * (direction @ w_proj),
+            "Units that fit badly say nothing at all in yours. Which bend leaves them a whisper?",
         ),
         "no-direction": (
             lambda x, w_fc, w_proj, direction: F.gelu(x @ w_fc.T) + 0 * (direction @ w_proj),
@@ -591,6 +633,11 @@ BILL = Question(
         "always-gated": (
             _bill(matrices=lambda gated: 3),
             "Right for the gated block. The plain one has no gate.",
+        ),
+        "no-output-matrix": (
+            _bill(attention=lambda d, kv: d * d + 2 * d * kv),
+            "Too few by the square of the width, in every case. What happens to the heads once they"
+            " are joined?",
         ),
         "no-offsets": (
             _bill(offsets=lambda d, kv, d_ff, gated: 0),
