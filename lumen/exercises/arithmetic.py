@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import ceil
+from operator import floordiv
 
 from lumen.count import DecoderConfig, kv_cache_bytes
 from lumen.grading.draw import Draw
@@ -16,6 +17,11 @@ from lumen.grading.question import Case, Question
 _FLOAT = (
     "The number is right, its type is not. Weights, tokens and bytes come in whole numbers, and a"
     " float cannot count beyond 2^53. Where does yours stop being whole?"
+)
+
+_DIVIDED = (
+    "Right while the numbers are small. A large one is off by one: `/` makes a float of its"
+    " quotient, and rounds it before you do. Python has a division that stays among integers."
 )
 
 
@@ -382,13 +388,21 @@ def _room_cases(seed):
         drawn("several texts", draw.between(400, 900), 3, texts=draw.between(4, 7)),
         drawn("two bytes, said", draw.between(40, 90), 1, itemsize=2, texts=1),
         drawn("one head of keys", 1, 1),
+        drawn("a huge memory, a byte too little for one more", 10**17, over=-1),
         drawn("memory for the weights only", 0),
         drawn("memory for less than the weights", 0, over=-1),
         drawn("memory for far less, in four bytes", 0, over=-4000, itemsize=4),
     ]
 
 
-def _stored(kv=2, weights=lambda params, size: params * size, size=None, texts=None, guard=True):
+def _stored(
+    kv=2,
+    weights=lambda params, size: params * size,
+    size=None,
+    texts=None,
+    guard=True,
+    divided=floordiv,
+):
     def wrong(memory, params, layers, n_kv_heads, d_head, texts_=1, itemsize_=2, **kwargs):
         many = kwargs.get("texts", texts_)
         bytes_ = kwargs.get("itemsize", itemsize_)
@@ -396,7 +410,7 @@ def _stored(kv=2, weights=lambda params, size: params * size, size=None, texts=N
         if guard and memory < params * bytes_:
             raise ValueError("the weights do not fit")
         token = kv * layers * n_kv_heads * d_head * (size or bytes_)
-        return left // (token * (texts or many))
+        return divided(left, token * (texts or many))
 
     return wrong
 
@@ -499,6 +513,7 @@ ROOM = Question(
             "You refuse a memory that holds the weights and not a byte more. They fit: for how many"
             " tokens is there room then?",
         ),
+        "true-division": (_stored(divided=lambda a, b: int(a / b)), _DIVIDED),
         "float": (_changed(tokens_that_fit, float), _FLOAT),
     },
     alternatives={"halving": _halving, "in-numbers": _in_numbers},
@@ -660,6 +675,7 @@ def _hours_cases(seed):
         case("70 billion weights", 70 * 10**9, 15 * 10**12, 16_384, 989 * 10**12),
         case("a run of hours that come out even", 600, 10**6, 1, 500, percent=50),
         case("a run of one hour, begun", 1, 1, 1, 10**6, percent=50),
+        case("one token more than come out even", 600, 10**18 + 1, 1, 2 * 10**15, percent=50),
         drawn("a slow machine"),
         drawn("a slow machine, half used", percent=50),
         drawn("a slow machine, all used", percent=100),
@@ -738,6 +754,12 @@ HOURS = Question(
         "rounded-down": (
             _timed(up=False),
             "An hour short, unless it comes out even. An hour that has begun is asked for as well.",
+        ),
+        "true-division": (
+            lambda params, tokens, devices, speed, percent=40: ceil(
+                600 * params * tokens / (devices * speed * percent * 3600)
+            ),
+            _DIVIDED,
         ),
         "float": (_changed(training_hours, float), _FLOAT),
     },
