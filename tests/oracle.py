@@ -1,6 +1,7 @@
 """How this suite sets a layer against another way to compute it."""
 
 import torch
+from torch import nn
 from torch.testing import assert_close
 
 
@@ -26,3 +27,12 @@ def agree(ours, theirs, *inputs, params=(), tolerance=1e-12):
     expected = torch.autograd.grad(wanted, their_leaves, upstream)
     for gradient, correct in zip(gradients, expected, strict=True):
         assert_close(gradient, correct, rtol=10 * tolerance, atol=10 * tolerance)
+
+
+def shaken(model):
+    """In float64, with weights large enough for every part to be felt."""
+    torch.manual_seed(0)
+    for name, p in model.double().named_parameters():
+        gain = p.ndim == 1 and name.endswith("weight")
+        nn.init.normal_(p, mean=float(gain), std=0.3)
+    return model.eval()

@@ -28,7 +28,7 @@ from lumen.count import (
     projection_flops,
 )
 from lumen.decoder import GPT, logit_lens, token_shares
-from tests.oracle import normal
+from tests.oracle import normal, shaken
 
 V = 31
 LLAMA = {"positions": "rope", "norm": "rms", "mlp": "swiglu", "n_kv_heads": 2, "bias": False}
@@ -42,15 +42,6 @@ KINDS = {
 def config(**options):
     sizes = {"vocab_size": V, "d_model": 16, "n_layers": 3, "n_heads": 4, "n_positions": 32}
     return DecoderConfig(**sizes | options)
-
-
-def shaken(model):
-    """In float64, with weights large enough for every part to be felt."""
-    torch.manual_seed(0)
-    for name, p in model.double().named_parameters():
-        gain = p.ndim == 1 and name.endswith("weight")
-        nn.init.normal_(p, mean=float(gain), std=0.3)
-    return model.eval()
 
 
 def made(kind, **options):

@@ -589,6 +589,13 @@ def test_the_command_fails_without_a_notebook(chapter, capsys):
     )
 
 
+@pytest.mark.parametrize("name", ["09_x.ipynb", "09_y.md"])
+def test_the_command_fails_on_what_is_no_text(chapter, capsys, name):
+    path = Path(chapter("# Title\n")).with_name(name)
+    assert main([str(path)]) == 1
+    assert capsys.readouterr().out == f"{path}: wanted a text that is there and ends in .md\n"
+
+
 # ------------------------------------------------------------------- pages without cells
 
 W, N, WS = (f"<!--=chapters/09_x:{name}-->" for name in ("w", "n", "ws"))

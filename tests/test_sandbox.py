@@ -81,6 +81,21 @@ def test_bounds_stand_in_the_box(box):
     assert found == {name: [bound, bound] for name, bound in limits.of_process().items()}
 
 
+def test_a_box_is_ended_before_the_judge_where_memory_runs_out(box):
+    own = "int(open('/proc/self/oom_score_adj').read())"
+    assert value(box, own) == 1000
+    forked = f"""
+import os
+r, w = os.pipe()
+if os.fork() == 0:
+    os.write(w, str({own}).encode())
+    os._exit(0)
+child = int(os.read(r, 8))
+"""
+    assert cell(box, forked) is None
+    assert value(box, "child") == 1000
+
+
 def test_a_file_ends_at_its_bound(box):
     source = (
         "import os, signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"

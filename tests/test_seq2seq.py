@@ -25,7 +25,7 @@ from lumen.count import (
 from lumen.norm import layer_norm
 from lumen.position import sinusoidal
 from lumen.seq2seq import EncoderDecoder, relative_bucket
-from tests.oracle import normal
+from tests.oracle import normal, shaken
 from tests.test_block import OF_DECODER, from_torch
 
 V = 29
@@ -40,15 +40,6 @@ REAL = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0, 0], [1, 0, 0, 0, 
 def config(**options):
     sizes = {"vocab_size": V, "d_model": 16, "n_layers": 3, "n_heads": 4, "d_ff": 24}
     return EncoderDecoderConfig(**sizes | {"n_positions": 32} | options)
-
-
-def shaken(model):
-    """In float64, with weights large enough for every part to be felt."""
-    torch.manual_seed(0)
-    for name, p in model.double().named_parameters():
-        gain = p.ndim == 1 and name.endswith("weight")
-        nn.init.normal_(p, mean=float(gain), std=0.3)
-    return model.eval()
 
 
 def made(kind, **options):

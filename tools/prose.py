@@ -423,8 +423,11 @@ def read_keys(path):
 
 def check_file(path, listing=False):
     """Check one file, print its faults and its counts; return the number of faults."""
-    notebook, text = path.with_suffix(".ipynb"), path.read_text(encoding="utf-8")
     name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+    if path.suffix != ".md" or not path.is_file():
+        print(f"{name}: wanted a text that is there and ends in .md")
+        return 1
+    notebook, text = path.with_suffix(".ipynb"), path.read_text(encoding="utf-8")
     root = path.parent.parent if path.parent.name == "chapters" else path.parent
     keys = read_keys(root / "references.bib")
     if not path.name[0].isdigit():
