@@ -2,14 +2,13 @@
 
 import os
 import socket
-import threading
 import time
 
 import pytest
 
 from lumen.grading import sandbox as module
+from lumen.grading import users
 from lumen.grading.sandbox import (
-    FIRST_USER,
     BoxFailed,
     Limits,
     NoSandbox,
@@ -31,7 +30,7 @@ def makings(request):
 
 @pytest.fixture(scope="module")
 def box(makings):
-    opened = makings.open(place=3)
+    opened = makings.open()
     yield opened
     opened.close()
 
@@ -51,8 +50,8 @@ def value(box, expression):
 def test_the_box_is_another_user_without_privileges(box):
     assert cell(box, "import os, torch") is None
     if ROOT or box.sandbox.level == 1:
-        assert value(box, "os.getuid()") == FIRST_USER + 3
-    assert value(box, "os.getgroups()") in ([], [FIRST_USER + 3], [65534])
+        assert value(box, "os.getuid()") == box.user >= users.FIRST
+    assert value(box, "os.getgroups()") in ([], [box.user], [65534])
     status = value(box, "open('/proc/self/status').read()")
     assert "NoNewPrivs:\t1" in status and "CapEff:\t0000000000000000" in status
     assert cell(box, "os.setuid(0)") == "PermissionError"
@@ -157,7 +156,7 @@ class TestLevel1:
 
 
 def test_nothing_stays_when_a_box_is_closed(makings):
-    box = makings.open(place=4)
+    box = makings.open()
     source = (
         "import os, time\n"
         "pid = os.fork()\n"
@@ -174,9 +173,9 @@ def test_nothing_stays_when_a_box_is_closed(makings):
     assert not os.path.exists("/tmp/left-by-lumen")
     assert makings.level == 1 or not os.path.exists(scratch)
     end = time.monotonic() + 10
-    while module._processes_of(FIRST_USER + 4) and time.monotonic() < end:
+    while users.processes_of(box.user) and time.monotonic() < end:
         time.sleep(0.05)
-    assert module._processes_of(FIRST_USER + 4) == []
+    assert users.processes_of(box.user) == []
 
 
 def test_how_a_box_ended_is_told(makings):
@@ -192,23 +191,28 @@ def test_how_a_box_ended_is_told(makings):
         box.close()
 
 
-def test_two_boxes_at_the_same_time_do_not_meet(makings):
-    found = {}
+def test_boxes_at_the_same_time_do_not_meet(makings):
+    # of one batch and of two: a batch at level 2 kills all that its user runs
+    with Sandbox(makings.level, makings.limits) as other:
+        opened = [makings.open(), makings.open(), other.open()]
+        for number, box in enumerate(opened):
+            assert cell(box, "import pathlib") is None
+            assert cell(box, f"pathlib.Path('mine').write_text('{number}')") is None
+        if ROOT:
+            assert len({box.user for box in opened}) == 3
+        opened.pop().close()
+        for number, box in enumerate(opened):
+            assert value(box, "pathlib.Path('mine').read_text()") == str(number)
+            box.close()
 
-    def work(place):
-        box = makings.open(place)
-        cell(box, "import os, pathlib")
-        cell(box, "pathlib.Path('mine').write_text(str(os.getuid()))")
-        time.sleep(0.3)
-        found[place] = value(box, "pathlib.Path('mine').read_text()")
-        box.close()
 
-    threads = [threading.Thread(target=work, args=(place,)) for place in (5, 6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert set(found) == {5, 6} and len(set(found.values())) == 2
+def test_a_box_that_cannot_be_lent_a_user_is_no_sandbox(monkeypatch, tmp_path):
+    if not ROOT:
+        pytest.skip("only root lends users")
+    boxes.need(2)
+    monkeypatch.setattr(users, "LOCKS", tmp_path / "none")
+    with pytest.raises(NoSandbox, match="no user can be lent: .*No such file"):
+        choose(Limits(), 2)
 
 
 # ---- the choice

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import platform
-import queue
 import re
 import secrets
 import tempfile
@@ -146,7 +145,7 @@ class Plan:
     sandbox: Sandbox
     set_name: str | None = None
 
-    def grade(self, submission: Submission, place: int = 0) -> Result:
+    def grade(self, submission: Submission) -> Result:
         """Every question of the submission's set. Never raises for anything that was handed in."""
         started = time.monotonic()
         name, problem = self.set_name, submission.problem
@@ -158,7 +157,7 @@ class Plan:
         if problem:
             marks = [Mark(q.name, 0, q.points, UNREADABLE, hint=problem) for q in questions]
         else:
-            marks = Sitting(submission.cells, self.sandbox, place).marks(questions, self.seeds)
+            marks = Sitting(submission.cells, self.sandbox).marks(questions, self.seeds)
         seconds = round(time.monotonic() - started, 2)
         return Result(
             submission.name,
@@ -173,29 +172,21 @@ class Plan:
 
 def grade_all(
     submissions: Sequence[Submission],
-    grade: Callable[[Submission, int], Result],
+    grade: Callable[[Submission], Result],
     record: Record,
     jobs: int,
     stop: threading.Event,
 ) -> Iterator[Result]:
     """Results as they come, each kept before it is handed on; those already kept are not redone.
 
-    ``grade`` gets a submission and a place, 0 to ``jobs`` − 1, which no other has at that time.
     After ``stop`` is set no submission is begun, and those under way are finished.
     """
     rest = [s for s in submissions if record.result(s.name) is None]
-    places: queue.SimpleQueue = queue.SimpleQueue()
-    for place in range(jobs):
-        places.put(place)
 
     def work(submission: Submission) -> Result:
-        place = places.get()
-        try:
-            result = grade(submission, place)
-            record.keep(result)
-            return result
-        finally:
-            places.put(place)
+        result = grade(submission)
+        record.keep(result)
+        return result
 
     with ThreadPoolExecutor(jobs) as pool:
         running: set[Future] = set()

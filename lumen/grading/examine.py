@@ -54,8 +54,8 @@ class Sitting:
     ``verdicts``, where there was one.
     """
 
-    def __init__(self, cells: Sequence[str], sandbox: Sandbox, place: int = 0):
-        self.cells, self.sandbox, self.place = cells, sandbox, place
+    def __init__(self, cells: Sequence[str], sandbox: Sandbox):
+        self.cells, self.sandbox = cells, sandbox
         self.limits: Limits = sandbox.limits
         self.told: dict[int, str] = {}
         self.faults: dict[int, str] = {}
@@ -125,7 +125,7 @@ class Sitting:
         while self._box is None:
             if time.monotonic() >= self._end:
                 raise BoxFailed("budget", "no time is left")
-            self._box = self.sandbox.open(self.place)
+            self._box = self.sandbox.open()
             for number, source in enumerate(self.cells, 1):
                 try:
                     self._cell(number, source)

@@ -29,9 +29,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lumen.grading import wire
+from lumen.grading import users, wire
 
-FIRST_USER = 64_700
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/fonts")
 NAMES = {1: "bwrap", 2: "setpriv", 3: "limits"}
 PROMISES = {
@@ -87,7 +86,6 @@ class BoxFailed(RuntimeError):
 class Sandbox:
     """The makings of boxes of one level: what they see of the package, and their command line.
 
-    ``place`` tells boxes apart that run at the same time: at level 2 each has a user of its own.
     Use as a context: the folder that the boxes read goes when it closes.
     """
 
@@ -100,14 +98,14 @@ class Sandbox:
         copy_package(self.folder / "lumen")
         self.python = _interpreter(level)
         self.paths = [str(self.folder), *_packages()]
-        self._ready: Box | None = None
+        self._ready: list[Box] = []
 
     def __enter__(self) -> Sandbox:
         return self
 
     def __exit__(self, *error) -> None:
-        if self._ready:
-            self._ready.close()
+        for box in self._ready:
+            box.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
@@ -115,21 +113,20 @@ class Sandbox:
         return f"{self.level} {NAMES[self.level]}"
 
     def try_out(self) -> None:
-        """Open a box, to know that one can be; it waits for the first submission of place 0."""
-        self._ready = Box(self, 0)
+        """Open a box, to know that one can be; it waits for the first submission."""
+        self._ready.append(Box(self))
 
-    def open(self, place: int = 0) -> Box:
-        if place == 0 and self._ready:
-            ready, self._ready = self._ready, None
-            return ready
-        return Box(self, place)
+    def open(self) -> Box:
+        try:
+            return self._ready.pop()
+        except IndexError:
+            return Box(self)
 
-    def command(self, place: int, scratch: str) -> list[str]:
+    def command(self, user: int) -> list[str]:
         limits = json.dumps(self.limits.of_process())
         alone = "0" if self.level == 3 else "1"
         inside = [self.python, "-s", "-B", "-m", "lumen.grading.worker", limits, alone]
-        user = str(FIRST_USER + place)
-        drop = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups"]
+        drop = ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups"]
         drop += ["--no-new-privs", "--inh-caps=-all", "--bounding-set=-all"]
         if self.level == 3:
             return inside
@@ -143,7 +140,7 @@ class Sandbox:
             apart += ["--cap-add", "CAP_SETPCAP"]
             inside = [*drop, *inside]
         else:
-            apart = ["--unshare-all", "--uid", user, "--gid", user, "--cap-drop", "ALL"]
+            apart = ["--unshare-all", "--uid", str(user), "--gid", str(user), "--cap-drop", "ALL"]
         return ["bwrap", *apart, "--die-with-parent", "--new-session", *self._sight(), *inside]
 
     def _sight(self) -> Iterator[str]:
@@ -169,6 +166,15 @@ class Sandbox:
             yield from ("--ro-bind", str(made), f"/tmp/{made.name}")
         yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp")
 
+    def lend(self) -> users.Loan | None:
+        """A user for a box, where it needs one that no other has: wherever root can give it one."""
+        if self.level == 3 or os.geteuid() != 0:
+            return None
+        try:
+            return users.Loan()
+        except users.NoUser as error:
+            raise NoSandbox(str(error)) from None
+
     def environment(self, scratch: str) -> dict[str, str]:
         return {
             "PATH": "/usr/bin:/bin",
@@ -187,20 +193,22 @@ class Sandbox:
 class Box:
     """One worker in its box. ``ask`` puts a request and waits for the reply with its number."""
 
-    def __init__(self, sandbox: Sandbox, place: int):
-        self.sandbox, self.place = sandbox, place
+    def __init__(self, sandbox: Sandbox):
+        self.sandbox = sandbox
+        self._loan = sandbox.lend()
+        self.user = self._loan.user if self._loan else users.FIRST
         self.scratch = "/tmp"
         if sandbox.level > 1:
             self.scratch = tempfile.mkdtemp(prefix="lumen-scratch-")
             for made in _font_lists():
                 shutil.copyfile(made, Path(self.scratch, made.name))
         if sandbox.level == 2:
-            kill_all_of(FIRST_USER + place)
-            os.chown(self.scratch, FIRST_USER + place, FIRST_USER + place)
+            self._loan.clear()
+            os.chown(self.scratch, self.user, self.user)
         self.said = tempfile.TemporaryFile()  # noqa: SIM115
         try:
             self.process = subprocess.Popen(
-                sandbox.command(place, self.scratch),
+                sandbox.command(self.user),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self.said,
@@ -275,63 +283,11 @@ class Box:
     def _clear(self) -> None:
         self.said.close()
         if self.sandbox.level == 2:
-            user = FIRST_USER + self.place
-            kill_all_of(user)
-            for shared in ("/tmp", "/var/tmp", "/dev/shm"):
-                remove_files_of(user, Path(shared))
+            self._loan.clear()
         if self.sandbox.level > 1:
             shutil.rmtree(self.scratch, ignore_errors=True)
-
-
-def kill_all_of(user: int) -> None:
-    """Kill every process of a user, until none is left: one that forks may outrun a single round.
-
-    The killer is a child that has become that user, so that one ``kill(-1)`` reaches all at once.
-    """
-    for _ in range(20):
-        if not _processes_of(user):
-            return
-        child = os.fork()
-        if child == 0:
-            try:
-                os.setgroups([])
-                os.setresuid(user, user, user)
-                os.kill(-1, signal.SIGKILL)
-            finally:
-                os._exit(0)
-        os.waitpid(child, 0)
-        time.sleep(0.02)
-
-
-def _processes_of(user: int) -> list[int]:
-    found = []
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            try:
-                status = Path(entry.path, "status").read_text()
-            except OSError:
-                continue
-            if f"\nUid:\t{user}\t" in status and "\nState:\tZ" not in status:
-                found.append(int(entry.name))
-    return found
-
-
-def remove_files_of(user: int, folder: Path) -> None:
-    """Remove what a user left directly in a folder that all may write in."""
-    try:
-        entries = list(os.scandir(folder))
-    except OSError:
-        return
-    for entry in entries:
-        try:
-            if entry.stat(follow_symlinks=False).st_uid != user:
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path, ignore_errors=True)
-            else:
-                os.unlink(entry.path)
-        except OSError:
-            continue
+        if self._loan:
+            self._loan.end()
 
 
 def readable_at_level_2(path: Path) -> bool:

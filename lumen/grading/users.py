@@ -1,0 +1,102 @@
+"""Users of the machine that boxes run as, lent to one box at a time, and cleared of what they left.
+
+Only root can become another user; a box started by anybody else gets a user by its namespace.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+FIRST, LAST = 64_700, 65_499
+LOCKS = Path("/run")
+
+
+class NoUser(RuntimeError):
+    """No user can be lent."""
+
+
+class Loan:
+    """A user that no other box of this machine has, of this batch or of another, until ``end``.
+
+    The loan is a lock on a file, so it ends with the process that took it, however that ends.
+    """
+
+    def __init__(self):
+        for number in range(FIRST, LAST + 1):
+            try:
+                file = open(LOCKS / f"lumen-user-{number}", "a")  # noqa: SIM115
+            except OSError as error:
+                raise NoUser(f"no user can be lent: {error}") from None
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.close()
+                continue
+            self.user, self._lock = number, file
+            return
+        raise NoUser(f"all users from {FIRST} to {LAST} are lent")
+
+    def clear(self) -> None:
+        """Take away what ran or was left behind as this user, by a batch that was killed, say."""
+        kill_all_of(self.user)
+        for shared in ("/tmp", "/var/tmp", "/dev/shm"):
+            remove_files_of(self.user, Path(shared))
+
+    def end(self) -> None:
+        self._lock.close()
+
+
+def kill_all_of(user: int) -> None:
+    """Kill every process of a user, until none is left: one that forks may outrun a single round.
+
+    The killer is a child that has become that user, so that one ``kill(-1)`` reaches all at once.
+    """
+    for _ in range(20):
+        if not processes_of(user):
+            return
+        child = os.fork()
+        if child == 0:
+            try:
+                os.setgroups([])
+                os.setresuid(user, user, user)
+                os.kill(-1, signal.SIGKILL)
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        time.sleep(0.02)
+
+
+def processes_of(user: int) -> list[int]:
+    found = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                status = Path(entry.path, "status").read_text()
+            except OSError:
+                continue
+            if f"\nUid:\t{user}\t" in status and "\nState:\tZ" not in status:
+                found.append(int(entry.name))
+    return found
+
+
+def remove_files_of(user: int, folder: Path) -> None:
+    """Remove what a user left directly in a folder that all may write in."""
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in entries:
+        try:
+            if entry.stat(follow_symlinks=False).st_uid != user:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                os.unlink(entry.path)
+        except OSError:
+            continue
