@@ -67,7 +67,7 @@ AXIS = next(line for line in PAGE.read_text(encoding="utf-8").splitlines() if "*
     [
         ("[axis]", "[batch]", "batch stands under A"),
         ("[axis]", "[batch]", "batch stands there twice"),
-        ("[axis]", "[Abacus]", "abacus stands behind autograd"),
+        ("[axis]", "[Abacus]", "abacus stands behind average pooling"),
         ("**:", "**", "no entry"),
         ("laid out.", "laid out", "axis: not one sentence"),
         ("laid out.", "laid out. See there.", "axis: not one sentence"),

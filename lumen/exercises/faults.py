@@ -51,7 +51,7 @@ def _norm(x, over_batch):
     return batch_norm(x.flatten(0, 1))[0].view(x.shape) if over_batch else layer_norm(x)
 
 
-def _forward(table, stack, ids, *, causal=True, over_batch=False, cut=None):
+def _forward(table, stack, ids, *, causal=True, over_batch=False, cut=None, lone=None):
     """Logits, the stream, what stands behind each ReLU, and the maps of attention."""
     x = table[ids] + 0.5 * table.roll(1, 0)[torch.arange(ids.size(1)) % TOKENS]
     states, hidden, maps = [x], [], []
@@ -61,9 +61,10 @@ def _forward(table, stack, ids, *, causal=True, over_batch=False, cut=None):
         mixed, weights = attention(
             y @ query, y @ key, y @ value, causal=causal, return_weights=True
         )
-        x = x + mixed
+        x = x + (mixed.detach() if at == lone else mixed)
         hidden.append(relu(_norm(x, over_batch) @ fc + offset))
-        x = x + hidden[-1] @ proj
+        wrote = hidden[-1] @ proj
+        x = x + (wrote.detach() if at == lone else wrote)
         states.append(x)
         maps.append(weights)
     return _norm(x, over_batch) @ table.T, states, hidden, maps
@@ -150,6 +151,25 @@ EVEN = Question(
     reference=evenness,
     mistakes={
         "nan": (_even(lambda w: -(w * w.log()).sum(-1)), _NAN),
+        "seen-filled": (
+            lambda weights, seen: (
+                -(weights * weights.log().masked_fill(~seen, 0)).sum(-1)
+                / seen.sum(-1).to(weights.dtype).clamp_min(2).log()
+            ),
+            _NAN + " You took care of the hidden keys. A key that is seen can get zero, too.",
+        ),
+        **{
+            f"epsilon-{n}": (
+                _even(lambda w, n=n: -(w * (w + 10.0**-n).log()).sum(-1)),
+                "You add a small number inside the logarithm, and that moves every share a little."
+                " Only a share of zero needs care: leave its term out.",
+            )
+            for n in (6, 8, 9)
+        },
+        "mean": (
+            _even(lambda w: torch.special.entr(w).mean(-1)),
+            "An entropy is a sum over the keys. You take their mean.",
+        ),
         "no-most": (
             _even(most=lambda w, keys: 1.0),
             "That is the entropy itself. It grows with the number of keys, so two rows of a causal"
@@ -163,6 +183,15 @@ EVEN = Question(
             _even(most=lambda w, keys: (w > 0).sum(-1).to(w.dtype).clamp_min(2).log()),
             _MOST + "you count the keys that got something. A key that may be read and is not is"
             " what makes a row uneven.",
+        ),
+        "by-row": (
+            _even(
+                most=lambda w, keys: (
+                    torch.arange(1, w.size(-2) + 1, dtype=w.dtype).clamp_min(2).log()
+                )
+            ),
+            _MOST + "you count on the first query to see one key, the second two, and so on. How"
+            " many it really sees stands in `seen`.",
         ),
         "one-key": (
             _even(most=lambda w, keys: keys.log()),
@@ -184,6 +213,18 @@ EVEN = Question(
         "from-one": (
             lambda weights, seen: 1 - evenness(weights, seen),
             "Yours is 0 where all shares are equal. It should be 1 there.",
+        ),
+        "no-choice-is-one": (
+            lambda weights, seen: evenness(weights, seen).masked_fill(seen.sum(-1) < 2, 1),
+            "A query that sees one key or none has no choice. The text asks for another number"
+            " there.",
+        ),
+        "worth-of-keys": (
+            lambda weights, seen: (
+                torch.special.entr(weights).sum(-1).exp() / seen.sum(-1).to(weights.dtype)
+            ),
+            "The exponential of an entropy says how many keys it is worth. Its share of all keys is"
+            " a mark, too, and one-hot would not be 0. Divide the entropies themselves.",
         ),
         "largest": (
             lambda weights, seen: 1 - weights.amax(-1),
@@ -264,6 +305,14 @@ def _leak_cases(seed):
     texts = between(largest, lambda step: step.abs().amax(-1)[1, 0])
     mean = between(largest, lambda step: step.abs().mean(-1)[0, 0])
     total = between(largest, lambda step: step.sum(-1).abs()[0, 0])
+    length = between(largest, lambda step: step.norm(dim=-1)[0, 0])
+
+    def hair(step):
+        return largest(step).item() * (1 - 1e-8)
+
+    def nobody(step):
+        return 2 * step.abs().sum(-1).max().item()
+
     return [
         case("a causal model", 2, n, 3),
         case("a causal model, two layers, in float32", 3, n, 2, F32, layers=2),
@@ -276,6 +325,9 @@ def _leak_cases(seed):
         case("BatchNorm, small steps do not count", 3, n, 3, over_batch=True, by=mean),
         case("no mask, another bound", 2, n, 4, F32, causal=False, by=total),
         case("BatchNorm, another bound", 4, n, 4, over_batch=True, by=lambda s: fallen(s).item()),
+        case("no mask, a bound for each logit by itself", 2, n, 3, causal=False, by=length),
+        case("no mask, a step just beyond the bound", 2, n, 3, causal=False, by=hair),
+        case("no mask, a bound that nothing reaches", 2, n, 3, causal=False, by=nobody),
         case("nothing was exchanged", 2, n, 3, again=True, by=lambda step: 0.0),
         case("all was exchanged", 2, n, 0, causal=False),
         case("a single token", 1, 1, 1, F32, again=True),
@@ -331,6 +383,42 @@ LEAKS = Question(
         "summed": (
             _leaks(size=lambda step: step.sum(-1).abs()),
             "You add up the steps of all logits. Some rise and some fall.",
+        ),
+        "summed-sizes": (
+            _leaks(size=lambda step: step.abs().sum(-1)),
+            "You add up the sizes of the steps. Many small ones make a large sum; what counts is"
+            " whether *one* logit moved by more than `by`.",
+        ),
+        "length": (
+            _leaks(size=lambda step: step.norm(dim=-1)),
+            "You take the length of the whole step, and many small ones make it long. What counts"
+            " is whether *one* logit moved by more than `by`.",
+        ),
+        "squared": (
+            _leaks(size=lambda step: step.square().amax(-1)),
+            "You square the steps, and compare the squares with `by`.",
+        ),
+        "all-logits": (
+            _leaks(size=lambda step: step.abs().amin(-1)),
+            "You wait until all logits of a place have moved. One is enough.",
+        ),
+        "close": (
+            lambda before, after, place, by=1e-6: (
+                ~torch.isclose(before, after, rtol=1e-5, atol=by).all(-1)
+                & (torch.arange(before.size(-2)) < place)
+            ),
+            "What torch calls close has a second measure, `rtol`, which grows with the logits and"
+            " is not zero unless you say so. Only `by` should count.",
+        ),
+        "any-text": (
+            lambda before, after, place, by=1e-6: (
+                leaks(before, after, place, by)
+                .reshape(-1, before.size(-2))
+                .any(0)
+                .expand(before.shape[:-1])
+            ),
+            "A place counts as moved in all texts once it moved in one. Each text has an answer of"
+            " its own.",
         ),
         "mean-step": (
             _leaks(size=lambda step: step.abs().mean(-1)),
@@ -452,6 +540,31 @@ FIRST = Question(
             "You look for NaN and infinity only. A number beyond `most` is one that half precision"
             " could not have held.",
         ),
+        "nan-only": (
+            _first(lambda layer, most: bool(layer.isnan().any())),
+            "You look for NaN only. A number can be there, and be too large.",
+        ),
+        "length": (
+            _first(lambda layer, most: not bool((layer.norm(dim=-1) <= most).all())),
+            "You measure the length of a token's vector. Each number is held by itself: what counts"
+            " is the size of one.",
+        ),
+        "input-skipped": (
+            lambda states, most=65504.0: next(
+                (at for at in range(1, len(states)) if _is_bad(states[at], most)), -1
+            ),
+            "You never look at the stream as it enters. It can be bad already.",
+        ),
+        "end-skipped": (
+            lambda states, most=65504.0: next(
+                (at for at in range(len(states) - 1) if _is_bad(states[at], most)), -1
+            ),
+            "You stop before the last layer. How many entries has a stream of L layers?",
+        ),
+        "last-token": (
+            _first(lambda layer, most: _is_bad(layer[-1], most)),
+            "You look at the last token. Any of them can be the bad one.",
+        ),
         "nan-slips": (
             _first(lambda layer, most: bool((layer.abs() > most).any())),
             "Where a layer holds NaN you find nothing. How does NaN compare with `most`, and with"
@@ -555,12 +668,16 @@ def name_fault(losses, silent, even, slopes, floor, low=0.05, high=0.95):
     return 0
 
 
-def _log(draw, layers, steps, dtype=F64, *, rate=0.02, later=None, moved=True, cut=None, **how):
+def _log(draw, layers, steps, dtype=F64, *, rate=0.02, later=None, moved=True, **how):
     """A program of that fault is run: its losses, and three marks of each layer at the end.
 
     ``spread`` of the queries and keys, and how far ``below`` zero the offsets are drawn, are one
-    number for all layers or one for each.
+    number for all layers or one for each. Below layer ``cut`` nothing learns, and at layer
+    ``lone`` that one does not. The batch at step ``bad`` overflows and is left out, and ``shrink``
+    multiplies the loss.
     """
+    cut, lone, bad = (how.pop(name, None) for name in ("cut", "lone", "bad"))
+    shrink = how.pop("shrink", 1.0)
     wanted = {"spread": 1.6, "below": 0.0} | how
     each = {name: v if isinstance(v, tuple) else (v,) * layers for name, v in wanted.items()}
     table, stack = _drawn(draw, layers, 1.0)
@@ -575,11 +692,14 @@ def _log(draw, layers, steps, dtype=F64, *, rate=0.02, later=None, moved=True, c
     with torch.enable_grad():
         for step in range(steps):
             ids = _ids(draw, 3, 7)
-            logits, _, hidden, maps = _forward(table, stack, ids[:, :-1], cut=cut)
+            logits, _, hidden, maps = _forward(table, stack, ids[:, :-1], cut=cut, lone=lone)
+            logits = (1e6 * logits).half().to(F64) if step == bad else logits
             answers = ids[:, 1:] if moved else ids[:, :-1]
-            loss = F.cross_entropy(logits.flatten(0, 1), answers.flatten())
-            slopes = torch.autograd.grad(loss, weights, allow_unused=True)
+            loss = shrink * F.cross_entropy(logits.flatten(0, 1), answers.flatten())
             losses.append(loss.detach())
+            if step == bad:
+                continue
+            slopes = torch.autograd.grad(loss, weights, allow_unused=True)
             pace = rate if later is None or step == 0 else later
             with torch.no_grad():
                 for w, slope in zip(weights, slopes, strict=True):
@@ -610,7 +730,11 @@ def _name_cases(seed):
     silent, even = small["silent"].max().item(), small["even"].max().item()
     last = echo["losses"][-3:].mean().item()
     about = (last + echo["losses"][-1].item()) / 2
-    sharp = _log(draw, 2, 3, spread=(400.0, 1.6))
+    beside = (last + echo["losses"][-3:].median().item()) / 2
+    sharp, flat = _log(draw, 2, 3, spread=(400.0, 1.6)), _log(draw, 2, 3, spread=(1.6, 0.02))
+    not_all = (sharp["even"].mean() + sharp["even"].max()).item() / 2
+    not_one = (flat["even"].mean() + flat["even"].min()).item() / 2
+    quiet = _log(draw, 2, 3, below=1.0)
     return [
         case("a healthy run", _log(draw, 2, 5)),
         case("a healthy run of one layer, in float32", small),
@@ -624,20 +748,44 @@ def _name_cases(seed):
         case("answers not moved, just below the floor", echo, last + 1e-4),
         case("answers not moved, exactly at the floor", echo, last),
         case("answers not moved, about at the floor", echo, about),
+        case("answers not moved, the floor beside the middle loss", echo, beside),
+        case("one batch that overflowed", _log(draw, 2, 6, bad=1)),
+        case(
+            "one batch that overflowed, answers not moved",
+            _log(draw, 2, 9, moved=False, rate=0.3, bad=0),
+        ),
+        case(
+            "answers not moved, offsets below zero",
+            _log(draw, 2, 9, moved=False, rate=0.3, below=9.0),
+        ),
+        case(
+            "answers not moved, scores too small, and cut",
+            _log(draw, 2, 9, moved=False, rate=0.3, spread=0.02, cut=1),
+        ),
         case("offsets far below zero", _log(draw, 3, 3, below=9.0)),
         case("offsets far below zero in one layer", _log(draw, 3, 3, below=(0.0, 9.0, 0.0))),
         case("offsets below zero, scores too small", _log(draw, 2, 3, below=9.0, spread=0.02)),
+        case(
+            "offsets below zero, scores too large, and cut",
+            _log(draw, 2, 3, below=9.0, spread=400.0, cut=1),
+        ),
         case("scores far too large", _log(draw, 2, 3, spread=400.0)),
-        case("scores far too large in one layer", sharp, low=sharp["even"].mean().item()),
+        case("scores far too large in one layer", sharp, low=not_all),
         case("scores far too large, and cut", _log(draw, 3, 3, F32, spread=400.0, cut=1)),
         case("scores far too small", _log(draw, 3, 3, spread=0.02)),
-        case("scores far too small in one layer", _log(draw, 2, 3, spread=(1.6, 0.02))),
+        case("scores far too small in one layer", flat),
+        case("scores far too small in one layer, a stricter bound", flat, high=not_one),
         case("scores far too small, and cut", _log(draw, 2, 3, spread=0.02, cut=1)),
         case("cut in the middle", _log(draw, 4, 3, cut=2)),
         case("cut in the middle, in float32", _log(draw, 2, 3, F32, cut=1)),
+        case("one layer cut off, and none below it", _log(draw, 3, 3, lone=1)),
+        case("a loss that was divided by a million million", _log(draw, 2, 3, shrink=1e-12), 0.0),
         case("as silent as allowed", small, low=0.0, high=silent),
         case("as uneven as allowed", small, low=even),
         case("as even as allowed", small, high=even),
+        case(
+            "stricter about silent ones", quiet, low=0.0, high=quiet["silent"].max().item() - 0.01
+        ),
         case("stricter about sharp ones", small, low=even + 0.01),
         case("stricter about even ones", small, high=even - 0.01),
     ]
@@ -683,14 +831,30 @@ NAME = Question(
             _name(_1=lambda log: log["losses"].isnan().any()),
             "Infinity is no number that a loss may have, either.",
         ),
-        "last-loss-only": (
+        "infinity-only": (
+            _name(_1=lambda log: log["losses"].isinf().any()),
+            "NaN is no number that a loss may have, either: ask for all that is finite.",
+        ),
+        "last-loss-finite": (
+            _name(_1=lambda log: not log["losses"][-1].isfinite()),
+            "You ask the last loss only. One that was not finite, at any step, is enough.",
+        ),
+        "all-lost": (
+            _name(_1=lambda log: not log["losses"].isfinite().any()),
+            "You wait until no loss is finite. One that is not is enough.",
+        ),
+        "one-loss": (
             _name(_2=lambda log: log["losses"][-1] < log["floor"]),
-            "You look at one loss. The mean of the last three is asked for: a single batch may be"
+            "You go by one loss. The mean of the last three is asked for: a single batch may be"
             " lucky.",
         ),
-        "all-losses": (
+        "other-losses": (
             _name(_2=lambda log: log["losses"].mean() < log["floor"]),
-            "You average over the whole run. What counts is where it ended.",
+            "You average over other losses than the last three. What counts is where it ended.",
+        ),
+        "median": (
+            _name(_2=lambda log: log["losses"][-3:].median() < log["floor"]),
+            "You take the one in the middle. The mean of the last three is asked for.",
         ),
         "floor-included": (
             _name(_2=lambda log: log["losses"][-3:].mean() <= log["floor"]),
@@ -702,16 +866,37 @@ NAME = Question(
         ),
         "all-silent": (
             _name(_3=lambda log: log["silent"].min() > log["high"]),
-            "You wait until every layer is silent. One is enough to cut off what lies below.",
+            "One silent layer is enough to cut off what lies below, whichever it is. You wait for"
+            " more, or look at another one.",
+        ),
+        "wholly-silent": (
+            _name(_3=lambda log: log["silent"].max() == 1),
+            "You wait until a layer is silent altogether. A share above `high` is enough.",
+        ),
+        "silent-at-bound": (
+            _name(_3=lambda log: log["silent"].max() >= log["high"]),
+            "A silent share of exactly `high` is still allowed. *Above* it is not.",
         ),
         "any-sharp": (
             _name(_4=lambda log: log["even"].min() < log["low"]),
-            "One sharp layer is no fault: a head that looks at one token may be what the task"
-            " needs. All of them must be below.",
+            "One sharp layer is no fault, nor a low average: a head that looks at one token may be"
+            " what the task needs. *Every* layer must be below.",
         ),
         "any-even": (
             _name(_5=lambda log: log["even"].max() > log["high"]),
             "One even layer is no fault. All of them must be above.",
+        ),
+        "mean-even": (
+            _name(_5=lambda log: log["even"].mean() > log["high"]),
+            "You average evenness over the layers. *Every* layer must be above `high`.",
+        ),
+        "low-included": (
+            _name(_4=lambda log: log["even"].max() <= log["low"]),
+            "An evenness of exactly `low` is still allowed. *Below* it is not.",
+        ),
+        "high-included": (
+            _name(_5=lambda log: log["even"].min() >= log["high"]),
+            "An evenness of exactly `high` is still allowed. *Above* it is not.",
         ),
         "sharp-and-even": (
             _name(
@@ -720,17 +905,64 @@ NAME = Question(
             ),
             "You have the two ends of evenness the wrong way round: 0 is one-hot, 1 is uniform.",
         ),
-        "first-slope": (
+        "one-slope": (
             _name(_6=lambda log: log["slopes"][-1] == 0),
-            "You look at one layer's slope. A cut leaves nothing for the layers below it.",
+            "One layer whose slope is zero is enough, whichever it is. A cut leaves nothing for"
+            " the layers below it, and those above go on learning.",
         ),
-        "cut-first": (
-            _name((1, 2, 6, 3, 4, 5)),
-            _ORDER + "Ask for the cut last, as the table does.",
+        "lowest-slope": (
+            _name(_6=lambda log: log["slopes"][0] == 0),
+            "You look at the first layer's slope. A layer can be cut off by itself, when what it"
+            " adds is cut and the stream goes on.",
         ),
+        "small-slope": (
+            _name(_6=lambda log: log["slopes"].min() < 1e-6),
+            "A small slope is no cut: a loss that is divided by much has small ones everywhere. Ask"
+            " for zero, exactly.",
+        ),
+        **{
+            f"cut-before-{before}": (
+                _name(order),
+                _ORDER + "Ask for the cut last, as the list does.",
+            )
+            for before, order in {
+                "all": (6, 1, 2, 3, 4, 5),
+                "silence": (1, 2, 6, 3, 4, 5),
+                "sharp": (1, 2, 3, 6, 4, 5),
+                "even": (1, 2, 3, 4, 6, 5),
+            }.items()
+        },
         "even-before-silent": (
             _name((1, 2, 4, 5, 3, 6)),
             _ORDER + "Silence comes before evenness.",
+        ),
+        "silence-before-floor": (
+            _name((1, 3, 2, 4, 5, 6)),
+            _ORDER + "Ask for the floor before you ask for silence.",
+        ),
+        "silence-first": (
+            _name((3, 1, 2, 4, 5, 6)),
+            _ORDER + "Whether all losses are finite comes first.",
+        ),
+        "floor-first": (
+            _name((2, 1, 3, 4, 5, 6)),
+            _ORDER + "Whether all losses are finite comes first, wherever the run ended.",
+        ),
+        "last-line": (
+            _name((6, 5, 4, 3, 2, 1)),
+            "You give the *last* line that is true. The first is asked for.",
+        ),
+        "counted-from-zero": (
+            lambda losses, silent, even, slopes, floor, low=0.05, high=0.95: max(
+                name_fault(losses, silent, even, slopes, floor, low, high) - 1, 0
+            ),
+            "You count the lines from zero. The first has number 1, and 0 says that none is true.",
+        ),
+        "minus-one-if-none": (
+            lambda losses, silent, even, slopes, floor, low=0.05, high=0.95: (
+                name_fault(losses, silent, even, slopes, floor, low, high) or -1
+            ),
+            "Where no line is true you give another number than the text asks for.",
         ),
         "own-bounds": (
             lambda losses, silent, even, slopes, floor, low=0.05, high=0.95: name_fault(
