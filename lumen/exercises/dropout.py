@@ -158,6 +158,16 @@ MASK = Question(
             _mask(keep=lambda draws, p: draws < p),
             "The scale is right. But the share p of the draws lies below p, and you keep those.",
         ),
+        "upper-end": (
+            _mask(keep=lambda draws, p: draws < 1 - p),
+            "The right share is lost, and the scale is right. But you lose the largest draws; here"
+            " those below p are the lost ones.",
+        ),
+        "spread-kept": (
+            _mask(scale=lambda p: (1 - p) ** -0.5 if p < 1 else 0.0),
+            "Your scale keeps the mean of the squares. What the next layer needs kept is the mean"
+            " of the number itself.",
+        ),
         "edge": (
             _mask(keep=lambda draws, p: draws > p),
             "Right but for one draw in a great many: where p is zero, a draw of exactly zero must"
@@ -284,6 +294,40 @@ LOSS = Question(
             _loss(lambda x, w, p: p * (1 - p) * (x * w).square().sum(-1)),
             _TAX + "You have the variance of a mask of zeros and ones. Those that stay are also"
             " scaled.",
+        ),
+        "unscaled": (
+            lambda x, w, target, p: (
+                ((1 - p) * (x @ w) - target).square() + p * (1 - p) * (x * w).square().sum(-1)
+            ),
+            "That is the mean loss of a dropout that leaves what stays as it was. Here it is"
+            " scaled up.",
+        ),
+        "scaled-square": (
+            _loss(lambda x, w, p: p / (1 - p) ** 2 * (x * w).square().sum(-1)),
+            _TAX + "It is too large by a factor that grows with p. Work out the variance of one"
+            " number: a mask's own variance has two factors.",
+        ),
+        "squared-factor": (
+            _loss(lambda x, w, p: (p / (1 - p)) ** 2 * (x * w).square().sum(-1)),
+            _TAX + "The parts are squared in it; is what stands in front of them squared as well?",
+        ),
+        "weights-bare": (
+            _loss(lambda x, w, p: p / (1 - p) * (x.square() @ w)),
+            _TAX + "You square the inputs and not their weights: it can come out below zero, and a"
+            " variance cannot.",
+        ),
+        "not-squared": (
+            _loss(lambda x, w, p: p / (1 - p) * (x @ w)),
+            _TAX + "You add up the parts as they are: it can come out below zero, and a variance"
+            " cannot.",
+        ),
+        "lengths": (
+            _loss(lambda x, w, p: p / (1 - p) * x.square().sum(-1) * w.square().sum()),
+            _TAX + "You multiply two sums of squares. Each number meets its own weight only.",
+        ),
+        "sum-of-batch": (
+            _loss(lambda x, w, p: p / (1 - p) * (x * w).square().sum()),
+            _TAX + "Every example pays for all examples in yours. Along which axis do you sum?",
         ),
         "only-p": (
             _loss(lambda x, w, p: p * (x * w).square().sum(-1)),
@@ -453,6 +497,48 @@ NORM = Question(
             ),
             _MEAN + "What stays is scaled up: what is the mean over all masks?",
         ),
+        "scaled-up-mean": (
+            _norm(
+                lambda x, p: _var(x) + _odds(p) * x.square().mean(0),
+                lambda x, p: x.mean(0) / (1 - p),
+            ),
+            _MEAN + "What stays is scaled up, and some is lost: what do both do together?",
+        ),
+        "mean-square": (
+            _norm(lambda x, p: x.square().mean(0) / (1 - p)),
+            _VAR + "That is the mean of the squares behind dropout. What is still to be taken off?",
+        ),
+        "no-factor": (
+            _norm(lambda x, p: _var(x) + 0 * p + x.square().mean(0)),
+            _VAR + "The masks' part does not depend on p in yours. Is it there where nothing is"
+            " lost?",
+        ),
+        "only-p": (
+            _norm(lambda x, p: _var(x) + p * x.square().mean(0)),
+            _VAR + "Let p go to 1: do yours grow beyond every bound?",
+        ),
+        "by-keep": (
+            _norm(lambda x, p: _var(x) + ((1 - p) / p if p else 0) * x.square().mean(0)),
+            _VAR + "Let p go to zero: the masks' part grows in yours, and it should vanish.",
+        ),
+        "sum": (
+            _norm(lambda x, p: _var(x) + _odds(p) * x.square().sum(0)),
+            _VAR + "The masks' part grows with the number of rows in yours. A variance is a mean.",
+        ),
+        "swapped": (
+            lambda x, p: seen_by_norm(x, p).flip(0),
+            "Both rows are right, and they stand in the other order.",
+        ),
+        "nan-for-one-row": (
+            _norm(
+                lambda x, p: (
+                    (x - x.mean(0)).square().sum(0) / (0 * x[0].detach() + len(x) - 1)
+                    + _odds(p) * x.square().mean(0)
+                )
+            ),
+            _VAR + "They are a little too large, and NaN where there is a single row. By how many"
+            " do you divide, or does `var` for you?",
+        ),
         "bessel": (
             _norm(
                 lambda x, p: (
@@ -517,8 +603,8 @@ def _attend_cases(seed):
     draw = Draw(seed)
     n, m, d = draw.between(3, 4), draw.between(5, 6), draw.between(2, 4)
 
-    def case(label, shape, d, p, dtype=F32, size=1.0):
-        scores = size * draw.normal(*shape, dtype=dtype)
+    def case(label, shape, d, p, dtype=F32, size=1.0, level=0.0):
+        scores = size * draw.normal(*shape, dtype=dtype) + level
         inputs = {
             "scores": scores,
             "v": draw.normal(*shape[:-2], shape[-1], d, dtype=dtype) + 1,
@@ -538,7 +624,7 @@ def _attend_cases(seed):
         case("a batch", (2, n, m), d, 0.125),
         case("heads, in float64", (2, 3, n, m), d, 0.5, F64),
         case("as many queries as keys as channels", (4, 4), 4, 0.375),
-        case("sharp attention", (n, m), d, 0.25, F32, 30.0),
+        case("sharp attention, large scores", (n, m), d, 0.25, F32, 30.0, 200.0),
         case("none is lost", (n, m + 1), d, 0.0),
         case("one key, in float64", (m, 1), d, 0.5, F64),
         gone,
@@ -585,6 +671,60 @@ ATTEND = Question(
     reference=drop_attention,
     mistakes={
         "back-to-one": (_attend(end=_to_one), _ROWS),
+        "minus-infinity": (
+            lambda scores, v, draws, p: (
+                torch.softmax(scores.masked_fill(draws < p, -math.inf), -1) @ v
+            ),
+            _ROWS + " And a query that loses all its links gets NaN.",
+        ),
+        "minus-a-billion": (
+            lambda scores, v, draws, p: torch.softmax(scores.masked_fill(draws < p, -1e9), -1) @ v,
+            _ROWS + " And a query that loses all its links gets the mean of all values.",
+        ),
+        "infinity-scaled": (
+            lambda scores, v, draws, p: (
+                torch.softmax(scores.masked_fill(draws < p, -math.inf), -1) @ v / (1 - p)
+            ),
+            "You rule links out before the softmax, which shares their weight out among the rest,"
+            " and then scale up what has been made up for already.",
+        ),
+        "scaled-twice": (
+            lambda scores, v, draws, p: drop_attention(scores, v, draws, p) / (1 - p),
+            "The right links are lost, and what stays is scaled up twice.",
+        ),
+        "scaled-again": (
+            lambda scores, v, draws, p: drop_attention(scores / v.size(-1) ** 0.5, v, draws, p),
+            "You divide the scores by a root. They were scaled before you got them.",
+        ),
+        "unstable": (
+            lambda scores, v, draws, p: (
+                (
+                    torch.where(draws >= p, scores.exp(), torch.zeros_like(scores))
+                    / scores.exp().sum(-1, keepdim=True)
+                )
+                @ v
+                / (1 - p)
+            ),
+            "All is right for small scores. The exponential of a large one is infinite: what may be"
+            " taken off a row before it?",
+        ),
+        "by-p": (
+            _attend(drop=lambda weights, draws, p: weights * (draws >= p) / (p or 1)),
+            _BY_P,
+        ),
+        "outputs": (
+            lambda scores, v, draws, p: drop_out(torch.softmax(scores, -1) @ v, draws[..., :1], p),
+            "You drop whole outputs: all links of a query, or none. Links are lost one by one,"
+            " before the values are mixed.",
+        ),
+        "one-mask": (
+            _attend(
+                drop=lambda weights, draws, p: drop_out(
+                    weights, draws.flatten(0, -3)[0] if draws.dim() > 2 else draws, p
+                )
+            ),
+            _NOT_DRAWS + "all sequences and heads lose the same links in it.",
+        ),
         "dropped-scores": (
             lambda scores, v, draws, p: torch.softmax(drop_out(scores, draws, p), -1) @ v,
             "You drop scores. A score of zero is no silence: after the softmax it is a weight like"
