@@ -121,7 +121,8 @@ def _by_real_tokens(logits, ids, ignore=None):
 def _until_ignored(logits, ids, ignore=None):
     asked = list(takewhile(lambda at: ids[at] != ignore, range(1, len(ids))))
     logarithms = logits.log_softmax(1)
-    return -sum(logarithms[at - 1, ids[at]] for at in asked) / max(len(asked), 1)
+    found = sum((-logarithms[at - 1, ids[at]] for at in asked), logits.sum() * 0)
+    return found / max(len(asked), 1)
 
 
 def _twice(logits, ids, ignore=None):
