@@ -7,6 +7,7 @@ whole numbers.
 
 from __future__ import annotations
 
+import itertools
 import math
 from itertools import takewhile
 
@@ -32,8 +33,10 @@ def _loss_cases(seed):
     draw = Draw(seed)
     a, b, c = draw.between(1, 2), draw.between(3, 4), draw.between(5, 6)
 
-    def case(label, ids, vocab, dtype=F32, size=2.0, **kwargs):
+    def case(label, ids, vocab, dtype=F32, size=2.0, surprised=False, **kwargs):
         logits = size * draw.normal(len(ids), vocab, dtype=dtype)
+        if surprised:  # whatever is drawn, one answer is far from the likeliest
+            logits[0, ids[1]] = logits[0].min() - size
         inputs = {"logits": logits, "ids": ids}
         return Case(label, inputs, kwargs, upstream=draw.normal(dtype=dtype))
 
@@ -48,8 +51,9 @@ def _loss_cases(seed):
         case("a start token that is ignored", (0, b, a, c), 8, F64, ignore=0),
         case("an id to ignore that is not there", (a, b, c), 10, ignore=9),
         case("a hole in the text", (a, 0, b, 0, c), 7, F64, ignore=0),
-        case("logits far apart", (b, a, c, b), 7, size=300.0),
+        case("logits far apart", (b, a, c, b), 7, size=300.0, surprised=True),
         case("a vocabulary of one", (0, 0, 0), 1),
+        case("id 0 beside one that is ignored", (a, 0, b, 7, c), 8, ignore=7),
     ]
 
 
@@ -87,6 +91,38 @@ def _zeroed(logits, ids, ignore=None):
 def _wrapped(logits, ids, ignore=None):
     answers = torch.tensor(ids).roll(-1)
     return F.cross_entropy(logits, answers, ignore_index=-100 if ignore is None else ignore)
+
+
+def _ignoring(left_out):
+    """The loss without the answers that ``left_out(id, ignore)`` names."""
+
+    def wrong(logits, ids, ignore=None):
+        asked = [at for at in range(1, len(ids)) if not left_out(ids[at], ignore)]
+        logarithms = logits.log_softmax(1)
+        found = sum((-logarithms[at - 1, ids[at]] for at in asked), logits.sum() * 0)
+        return found / len(asked) if asked else found + math.nan
+
+    return wrong
+
+
+def _torn_out(logits, ids, ignore=None):
+    kept = [at for at, id_ in enumerate(ids) if id_ != ignore]
+    asked = [(place, ids[at]) for place, at in itertools.pairwise(kept)]
+    logarithms = logits.log_softmax(1)
+    return -sum(logarithms[place, id_] for place, id_ in asked) / max(len(asked), 1)
+
+
+def _by_real_tokens(logits, ids, ignore=None):
+    asked = sum(id_ != ignore for id_ in ids[1:])
+    real = sum(id_ != ignore for id_ in ids)
+    return mean_surprise(logits, ids, ignore) * asked / real
+
+
+def _until_ignored(logits, ids, ignore=None):
+    asked = list(takewhile(lambda at: ids[at] != ignore, range(1, len(ids))))
+    logarithms = logits.log_softmax(1)
+    found = sum((-logarithms[at - 1, ids[at]] for at in asked), logits.sum() * 0)
+    return found / max(len(asked), 1)
 
 
 def _twice(logits, ids, ignore=None):
@@ -141,6 +177,39 @@ LOSS = Question(
         ),
         "by-places": (_zeroed, _BY_TORCH),
         "all-asked": (_loss(ignoring=False), _NONE_IGNORED),
+        "zero-as-none": (
+            _ignoring(lambda id_, ignore: bool(ignore) and id_ == ignore),
+            "Right unless the id to ignore is 0. Python counts 0 as false, so `if ignore` and"
+            " `ignore or ...` take it for nothing given. Ask whether it `is None`.",
+        ),
+        "none-as-zero": (
+            _ignoring(lambda id_, ignore: id_ == (ignore or 0)),
+            "Right wherever an id to ignore is given. Where none is, every answer counts, and id 0"
+            " is a token like any other.",
+        ),
+        "zero-always": (
+            _ignoring(lambda id_, ignore: id_ == 0),
+            "You always leave out id 0. It is padding in some vocabularies; here the argument says"
+            " which id is none of the exercises, or that all are.",
+        ),
+        "zero-too": (
+            _ignoring(lambda id_, ignore: id_ in (0, ignore)),
+            "You leave out id 0 beside the one that is named. Only what is named is no exercise.",
+        ),
+        "torn-out": (
+            _torn_out,
+            "You take the ignored tokens out before you move the answers. That makes neighbours of"
+            " tokens that were none: first move, then leave out.",
+        ),
+        "by-real-tokens": (
+            _by_real_tokens,
+            "Your divisor counts the tokens that are not ignored. Count the *answers* that are not:"
+            " the first token is none.",
+        ),
+        "until-ignored": (
+            _until_ignored,
+            "You stop at the first ignored answer. Behind it more may come that count.",
+        ),
         "ignored-by-place": (
             _ignored_by_place,
             "You leave out places where the ignored id is *read*. It is to be left out where it is"
@@ -155,6 +224,11 @@ LOSS = Question(
             _loss(of=lambda logits: logits),
             "You take the scores as they are. A score says nothing alone: add 5 to all of them and"
             " no share changes, but your loss does.",
+        ),
+        "wrong-axis": (
+            _loss(of=lambda logits: logits.log_softmax(0)),
+            "Your shares add up to one over the *places*. At each place they are shared out among"
+            " the tokens of the vocabulary.",
         ),
         "softmax-twice": (
             _twice,
@@ -173,6 +247,16 @@ LOSS = Question(
             _loss(of=lambda logits: logits.softmax(-1).log()),
             "Right for tame scores. Where one is far above the others, a share is rounded to zero"
             " and its logarithm is not finite. Take both steps at once.",
+        ),
+        "floored": (
+            _loss(of=lambda logits: (logits.softmax(-1) + 1e-8).log()),
+            "Right for tame scores. A small number added to each share keeps its logarithm finite,"
+            " and makes it wrong where the share is smaller still. Take both steps at once.",
+        ),
+        "clamped": (
+            _loss(of=lambda logits: logits.softmax(-1).clamp_min(1e-8).log()),
+            "Right for tame scores. A least share keeps its logarithm finite, and makes it wrong"
+            " where the true one is smaller still. Take both steps at once.",
         ),
         "perplexity": (
             lambda logits, ids, ignore=None: mean_surprise(logits, ids, ignore).exp(),
@@ -285,6 +369,38 @@ def _first_axis(shares, p):
     return torch.zeros_like(shares).scatter(0, order, kept / kept.sum(0, keepdim=True))
 
 
+def _evenly_drawn(shares, p):
+    kept = (nucleus(shares, p) > 0).to(shares.dtype) + 0 * shares
+    return kept / kept.sum(-1, keepdim=True)
+
+
+def _by_p(shares, p):
+    return torch.where(nucleus(shares, p) > 0, shares, 0) / p
+
+
+def _over_all_rows(shares, p):
+    kept = torch.where(nucleus(shares, p) > 0, shares, 0)
+    return kept / kept.sum()
+
+
+def _gathered(shares, p):
+    ranked, order = shares.sort(-1, descending=True)
+    kept = torch.where(ranked.cumsum(-1) - ranked < p, ranked, 0)
+    return (kept / kept.sum(-1, keepdim=True)).gather(-1, order)
+
+
+def _longest_row(shares, p):
+    ranked, order = shares.sort(-1, descending=True)
+    most = ((ranked.cumsum(-1) - ranked) < p).sum(-1).max()
+    kept = torch.where(torch.arange(ranked.size(-1)) < most, ranked, 0)
+    return torch.zeros_like(shares).scatter(-1, order, kept / kept.sum(-1, keepdim=True))
+
+
+def _detached(shares, p):
+    kept = torch.where(nucleus(shares, p) > 0, shares, 0)
+    return kept / kept.sum(-1, keepdim=True).detach()
+
+
 _EXCLUSIVE = (
     "One token too few. The token that brings the sum to the share still belongs to it: ask how"
     " much the likelier ones hold *before* it."
@@ -335,6 +451,35 @@ TOP_P = Question(
             _left_sorted,
             "The shares are right, and stand in the wrong places: after sorting, place 0 is no"
             " longer token 0. Put each share back where it came from.",
+        ),
+        "put-back-twice": (
+            _gathered,
+            "The shares are right, and stand in the wrong places. The order says where each sorted"
+            " share came *from*; to send it back there is the opposite of gathering by it.",
+        ),
+        "evenly": (
+            _evenly_drawn,
+            "The right tokens are left, and all alike. They keep their shares, in proportion.",
+        ),
+        "divided-by-p": (
+            _by_p,
+            "The right tokens are left, and divided by p. They hold p or *more*: divide by what"
+            " they hold.",
+        ),
+        "over-all-rows": (
+            _over_all_rows,
+            "Right for one row. In a batch you divide by what is left of all rows together, and"
+            " each is to add up to one.",
+        ),
+        "longest-row": (
+            _longest_row,
+            "Right for one row. In a batch you keep as many tokens in each row as the one that"
+            " needs most. Each row is cut by itself.",
+        ),
+        "sum-detached": (
+            _detached,
+            "Forward all is right. The sum that you divide by depends on the shares, and its"
+            " gradient is missing.",
         ),
         "softmax-again": (
             _softmaxed,
@@ -430,6 +575,33 @@ def _step(own=True, kept=True, scale=lambda keys, values: math.sqrt(keys.size(-1
     return wrong
 
 
+def _by_input_width(x, w_q, w_k, w_v, keys, values):
+    return step_with_cache(x, w_q * math.sqrt(w_q.size(0) / x.size(-1)), w_k, w_v, keys, values)
+
+
+def _times_root(x, w_q, w_k, w_v, keys, values):
+    return step_with_cache(x, w_q * w_q.size(0), w_k, w_v, keys, values)
+
+
+def _scaled_late(x, w_q, w_k, w_v, keys, values):
+    root = math.sqrt(w_q.size(0))
+    return step_with_cache(x, w_q * root, w_k, w_v, keys, values) / root
+
+
+def _no_softmax(x, w_q, w_k, w_v, keys, values):
+    keys = torch.cat([keys, (x @ w_k.T)[:, None]], 1)
+    values = torch.cat([values, (x @ w_v.T)[:, None]], 1)
+    scores = keys @ (x @ w_q.T)[:, :, None] / math.sqrt(keys.size(-1))
+    return (scores * values).sum(1)
+
+
+def _texts_mixed(x, w_q, w_k, w_v, keys, values):
+    keys = torch.cat([keys, (x @ w_k.T)[:, None]], 1).flatten(0, 1)
+    values = torch.cat([values, (x @ w_v.T)[:, None]], 1).flatten(0, 1)
+    scores = (x @ w_q.T) @ keys.T / math.sqrt(keys.size(-1))
+    return scores.softmax(-1) @ values
+
+
 def _first_only(x, w_q, w_k, w_v, keys, values):
     keys = torch.cat([keys, (x @ w_k.T)[:, None]], 1)
     values = torch.cat([values, (x @ w_v.T)[:, None]], 1)
@@ -490,6 +662,34 @@ STEP = Question(
         "by-width": (
             _step(scale=lambda keys, values: keys.size(-1)),
             "The scores are divided by the width of a key, and not by its root.",
+        ),
+        "by-input-width": (
+            _by_input_width,
+            "The divisor is taken from the width of the stream. A score is a sum over the width of"
+            " a *key*, and grows with that.",
+        ),
+        "times-root": (
+            _times_root,
+            "You multiply by the root where the scores are to be divided by it.",
+        ),
+        "scaled-late": (
+            _scaled_late,
+            "What comes out is divided by the root. It belongs to the scores, before the softmax.",
+        ),
+        "no-softmax": (
+            _no_softmax,
+            "The scores themselves weigh the values. They are to become shares first, which add up"
+            " to one over the tokens.",
+        ),
+        "lone-axis": (
+            _step(axis=2),
+            "Every token is read in full: the values are added up. A softmax along an axis of size"
+            " one gives ones. Along which axis do your tokens stand?",
+        ),
+        "texts-mixed": (
+            _texts_mixed,
+            "Right for one text. In a batch each new token reads the tokens of all texts. Which"
+            " product keeps the batch apart?",
         ),
         "by-tokens": (
             _step(scale=lambda keys, values: math.sqrt(keys.size(1))),
@@ -597,6 +797,35 @@ def _later(ids, kept):
     return min(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)), len(ids) - 1)
 
 
+def _whole_or(found):
+    """Right, except where the cache holds the whole text: there what ``found`` gives."""
+
+    def wrong(ids, kept):
+        common = _common(ids, kept)
+        return common if common < len(ids) else found(ids, kept)
+
+    return wrong
+
+
+def _last_compared(ids, kept):
+    for at, (mine, theirs) in enumerate(zip(ids, kept, strict=False)):
+        if mine != theirs:
+            return at
+    return min(len(ids), len(kept)) - 1
+
+
+def _longest_run(ids, kept):
+    starts = itertools.product(range(len(ids)), range(len(kept)))
+    longest = max((_common(ids[i:], kept[j:]) for i, j in starts), default=0)
+    return min(longest, len(ids) - 1)
+
+
+_NO_DIFFERENCE = (
+    "Right where a difference is found. Where there is none and the text goes on behind the cache,"
+    " your count stops at the place compared last, and that one agreed as well."
+)
+
+
 REUSE = Question(
     name="decoders.reuse",
     target="reusable",
@@ -608,6 +837,39 @@ REUSE = Question(
             _common,
             "Right but where the whole text was read before. If nothing is read anew, where do the"
             " scores for the next token come from?",
+        ),
+        "nothing-of-a-whole": (
+            _whole_or(lambda ids, kept: 0),
+            "Right but where the whole text was read before. One token has to be read again for its"
+            " scores. Does that make the others worthless?",
+        ),
+        "same-text-alone": (
+            _whole_or(lambda ids, kept: len(ids) - (ids == kept)),
+            "Right but where the cache has read further than the text. There too the whole text is"
+            " kept, and nothing would be left to read.",
+        ),
+        "cache-longer": (
+            lambda ids, kept: reusable(ids, kept) if len(kept) < len(ids) else 0,
+            "You use nothing of a cache that is as long as the text or longer. Its end can be"
+            " thrown away, and its beginning serves.",
+        ),
+        "last-compared": (lambda ids, kept: max(_last_compared(ids, kept), 0), _NO_DIFFERENCE),
+        "last-compared-or-below": (
+            _last_compared,
+            both(_NO_DIFFERENCE, "And of an empty cache less than nothing can serve."),
+        ),
+        "to-be-read": (
+            lambda ids, kept: len(ids) - reusable(ids, kept),
+            "That is how many tokens are still to be read. Asked is how many need not be.",
+        ),
+        "thrown-away": (
+            lambda ids, kept: len(kept) - reusable(ids, kept),
+            "That is how many tokens of the cache are thrown away. Asked is how many can serve.",
+        ),
+        "longest-run": (
+            _longest_run,
+            "You look for the longest piece that both share, wherever it stands. A key depends on"
+            " all that stands before it: only a beginning can serve.",
         ),
         "equal-places": (
             lambda ids, kept: min(
@@ -727,6 +989,32 @@ MEMORY = Question(
             _bytes(lambda t, n, d, h, g, w, b: cache_bytes(t, 1, d, h, g, w, b)),
             "You have counted one layer. Each of them has keys of its own.",
         ),
+        "one-token": (
+            _bytes(lambda t, n, d, h, g, w, b: cache_bytes(1, n, d, h, g, w, b)),
+            "That is what one token leaves in the cache. How many of them are kept?",
+        ),
+        "last-unread": (
+            _bytes(lambda t, n, d, h, g, w, b: cache_bytes(max(t - 1, 0), n, d, h, g, w, b)),
+            "One token too few. The token written last is not read yet, but the count that is given"
+            " is of those that were.",
+        ),
+        "one-head": (
+            _bytes(lambda t, n, d, h, g, w, b: cache_bytes(t, n, d // h, 1, None, w, b)),
+            "You have counted one head. Each head of keys and values has its own.",
+        ),
+        "scores-kept": (
+            _bytes(lambda t, n, d, h, g, w, b: n * h * t * t * b),
+            "You have counted scores, one for each pair of tokens. They are made anew; what is kept"
+            " is a key and a value for each token.",
+        ),
+        "bits": (
+            _bytes(lambda t, n, d, h, g, w, b: 8 * cache_bytes(t, n, d, h, g, w, b)),
+            "That is in bits, eight times as much. Bytes are asked for.",
+        ),
+        "kib": (
+            _bytes(lambda t, n, d, h, g, w, b: cache_bytes(t, n, d, h, g, w, b) // 1024),
+            "That is in KiB, of 1024 bytes each. Bytes are asked for.",
+        ),
         "never-shared": (
             _bytes(lambda t, n, d, h, g, w, b: cache_bytes(t, n, d, h, None, w, b)),
             "Right where each query head has its own keys. Where heads share, the narrower keys are"
@@ -734,7 +1022,8 @@ MEMORY = Question(
         ),
         "group-size": (
             _bytes(lambda t, n, d, h, g, w, b: cache_bytes(t, n, d, h, g and max(h // g, 1), w, b)),
-            "You have taken how many query heads share a key for how many heads of keys there are.",
+            "What you have is the size of a group, or the whole width divided by the heads of keys."
+            " A head is as wide as a query head; count how many of them are kept.",
         ),
         "none-is-one": (
             _bytes(lambda t, n, d, h, g, w, b: cache_bytes(t, n, d, h, g or 1, w, b)),
