@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.colors import to_hex, to_rgb
 
 import lumen.book
 from lumen.book import (
@@ -242,6 +243,28 @@ def test_contrast_knows_its_ends():
 def test_every_text_colour_is_readable(palette, ground):
     for name in set(palette) - {"paper", "wash", "line"}:
         assert contrast(palette[name], palette[ground]) >= 4.5, name
+
+
+def test_numbers_on_every_shade_of_a_still_heat_map_are_readable():
+    for share in torch.linspace(0, 1, 101).tolist():
+        fig, ax = plt.subplots()
+        lumen.book.heat(ax, [[share]], ["a"], ["b"], high=1.0)
+        shade = to_hex(lumen.book.plot.BLUES(share))
+        written = to_hex(ax.texts[0].get_color())
+        best = max(contrast(shade, ink) for ink in ("#ffffff", LIGHT["ink"]))
+        assert contrast(shade, written) > max(3.8, 0.95 * best), share
+        plt.close(fig)
+
+
+@pytest.mark.parametrize(("palette", "place"), [(LIGHT, 0), (DARK, 1)], ids=["light", "dark"])
+def test_numbers_on_every_shade_of_a_moving_heat_map_are_readable(palette, place):
+    style = Path(lumen.book.__file__).with_name("widget.css").read_text()
+    deepest = re.findall(r"--heat:color-mix\(in srgb,var\(--blue\) (\d+)%,var\(--paper\)\)", style)
+    assert len(deepest) == 2
+    for share in torch.linspace(0, int(deepest[place]) / 100, 101).tolist():
+        both = (to_rgb(palette["blue"]), to_rgb(palette["paper"]))
+        shade = to_hex([share * b + (1 - share) * p for b, p in zip(*both, strict=True)])
+        assert contrast(shade, palette["ink"]) >= 4.5, share
 
 
 def test_both_themes_name_the_same_colours():

@@ -12,6 +12,7 @@ from lumen.book.palette import LIGHT
 BLUES = LinearSegmentedColormap.from_list(
     "lumen_blues", ["#ffffff", "#9cc2de", LIGHT["blue"], "#12324e"]
 )
+WHITE_FROM = 0.57  # of the way to the darkest shade white is easier to read on it than ink
 
 
 def setup(seed=0):
@@ -73,7 +74,7 @@ def heat(ax, matrix, rows, columns, *, digits=2, low=0.0, high=None, fontsize=9.
     ).tolist():
         value = values[i, j].item()
         if digits is not None and value == value:
-            dark = value > low + 0.5 * (high - low)
+            dark = value > low + WHITE_FROM * (high - low)
             ax.text(
                 j,
                 i,

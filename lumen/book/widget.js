@@ -114,9 +114,9 @@
         make("text", { x: left - 8, y: 22 + (i + 0.5) * tall + 4, "text-anchor": "end", "class": "quiet" }, svg, panel.rows[i]);
         row.forEach(function (value, j) {
           var share = value === null ? 0 : Math.max(0, Math.min(1, (value - panel.low) / (panel.high - panel.low)));
-          var fill = value === null ? colour("wash") : "color-mix(in srgb," + colour("blue") + " " + Math.round(100 * share) + "%," + colour("paper") + ")";
+          var fill = value === null ? colour("wash") : "color-mix(in srgb," + colour("heat") + " " + Math.round(100 * share) + "%," + colour("paper") + ")";
           make("rect", { x: left + j * step + 1, y: 22 + i * tall + 1, width: step - 2, height: tall - 2, rx: 2, fill: fill, stroke: colour("line") }, svg);
-          if (value !== null) make("text", { x: left + (j + 0.5) * step, y: 22 + (i + 0.5) * tall + 4, "text-anchor": "middle", style: share > 0.55 ? "fill:var(--paper)" : "" }, svg, fixed(value, panel.digits));
+          if (value !== null) make("text", { x: left + (j + 0.5) * step, y: 22 + (i + 0.5) * tall + 4, "text-anchor": "middle" }, svg, fixed(value, panel.digits));
         });
       });
     },
