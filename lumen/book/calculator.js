@@ -22,7 +22,7 @@
   function scaled(whole, step, units) {
     var value = Number(whole), unit = 0;
     while (value >= step && unit < units.length - 1) { value /= step; unit += 1; }
-    if (value >= 1e6) return value.toExponential(2).replace("e+", " × 10^") + units[unit];
+    if (value >= 1e6) return Number(whole).toExponential(2).replace("e+", " × 10^") + units[0];
     return Number(value.toPrecision(3)) + units[unit];
   }
   function short(whole) { return scaled(whole, 1000, ["", " thousand", " million", " billion", " trillion"]); }
