@@ -159,6 +159,23 @@ def test_what_makes_no_model_is_refused_in_words(page, field, value, words):
     assert page.locator("[aria-invalid=true]").count() == 0
 
 
+def test_more_tokens_than_rows_of_positions_are_priced_and_pointed_out(page):
+    told = "But it has rows for 1,024 positions only, and cannot read so many."
+    pick(page, "gpt2", 1024)
+    assert told not in page.locator(".lw-text").inner_text()
+    page.locator("[data-input=n]").fill("1025")
+    assert page.locator(".lw-text").inner_text().endswith(told)
+    assert shown(page) == expected(MODELS["gpt2"], 1025)
+    pick(page, "llama-3-8b", 131_072)
+    assert "But" not in page.locator(".lw-text").inner_text()
+
+
+def test_absurd_sizes_are_said_in_few_digits(page):
+    pick(page, "huge", 1_000_000_000)
+    text = page.locator(".lc-results").inner_text() + page.locator(".lw-text").inner_text()
+    assert " × 10^" in text and not re.search(r"(?<![\d,])\d{8,}", text)
+
+
 def test_an_encoder_keeps_nothing_and_offers_no_choice_of_parts(page):
     pick(page, "bert-base", 512)
     assert not {"cache", "token", "causal"} & set(shown(page))

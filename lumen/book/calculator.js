@@ -22,6 +22,7 @@
   function scaled(whole, step, units) {
     var value = Number(whole), unit = 0;
     while (value >= step && unit < units.length - 1) { value /= step; unit += 1; }
+    if (value >= 1e6) return Number(whole).toExponential(2).replace("e+", " × 10^") + units[0];
     return Number(value.toPrecision(3)) + units[unit];
   }
   function short(whole) { return scaled(whole, 1000, ["", " thousand", " million", " billion", " trillion"]); }
@@ -166,7 +167,8 @@
     if (!encoder) row("causal", "the same, on average over a causal text", y.causal, (Number(y.causal) / Number(x.d)).toFixed(2) + " d");
     var name = models.filter(function (model) { return presets[model].checked; })[0] || "Your model";
     words.textContent = name + ": " + short(y.weights) + " weights, " + bytes(y.bytes) + " to hold them, " +
-      short(y.forward) + " FLOPs for a token that reads " + grouped(x.n) + (encoder ? "." : ", and a cache of " + bytes(y.cache) + ".");
+      short(y.forward) + " FLOPs for a token that reads " + grouped(x.n) + (encoder ? "." : ", and a cache of " + bytes(y.cache) + ".") +
+      (x.P && x.n > x.P ? " But it has rows for " + grouped(x.P) + " positions only, and cannot read so many." : "");
   }
   fields.n.value = spec.context;
   load(spec.start);

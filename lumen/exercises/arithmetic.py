@@ -25,6 +25,12 @@ _DIVIDED = (
 )
 
 
+_ROUNDED = (
+    "Right while the numbers are small. In a huge one the last digits are gone: somewhere on the"
+    " way yours became a float, and `int` at the end does not bring back what that lost."
+)
+
+
 def _changed(reference, change):
     """The right answer, with something done to it."""
     return lambda *args, **kwargs: change(reference(*args, **kwargs))
@@ -76,16 +82,27 @@ def _weights_cases(seed):
         drawn("a tied head", 3, 2, tied=True),
         drawn("nothing shared, tied", 1, 4, tied=True),
         case("one block, one head", 6, 1, 11, 7, 1, 1),
+        case("wider than anybody builds", 30_000_006, 301, 999_983, 90_000_001, 6, 3),
     ]
 
 
-def _weighed(matrices=3, norms=2, final=1, tables=None, offsets=0, keys=None, blocks=None):
-    """The count, with some of its choices replaced."""
+def _weighed(
+    matrices=3,
+    norms=2,
+    final=1,
+    tables=None,
+    offsets=0,
+    keys=None,
+    blocks=None,
+    maps=(2, 2),
+    inside=lambda d, d_ff: d_ff,
+):
+    """The count, with some of its choices replaced; maps are those of full width, and the rest."""
 
     def wrong(d, layers, vocab, d_ff, n_heads, n_kv_heads, tied=False):
         heads = keys(n_heads, n_kv_heads) if keys else n_kv_heads
-        d_kv = heads * d // n_heads
-        block = 2 * d * (d + d_kv) + matrices * d * d_ff + norms * d
+        d_kv, d_ff = heads * d // n_heads, inside(d, d_ff)
+        block = d * (maps[0] * d + maps[1] * d_kv) + matrices * d * d_ff + norms * d
         block += offsets * (3 * d + 2 * d_kv + 2 * d_ff)
         times = tables(tied) if tables else 1 if tied else 2
         return (blocks(layers) if blocks else layers) * block + times * vocab * d + final * d
@@ -143,6 +160,35 @@ WEIGHTS = Question(
             _weighed(keys=lambda h, kv: 1),
             "Right with a single head of keys. Where there are several, keys and values are as wide"
             " as all of them together.",
+        ),
+        "head-as-wide": (
+            _weighed(keys=lambda h, kv: h * kv),
+            "Too large. The heads share the width of the model among them: how wide is one?",
+        ),
+        "keys-shared-only": (
+            _weighed(maps=(3, 1)),
+            "Right where every head has keys of its own, too large where they are shared. Keys are"
+            " narrower in yours; with whom do they go in pairs?",
+        ),
+        "output-shared": (
+            _weighed(maps=(1, 3)),
+            "Right where every head has keys of its own, too small where they are shared. You make"
+            " three projections narrower: which of them does not read keys or values?",
+        ),
+        "all-shared": (
+            _weighed(maps=(0, 4)),
+            "Right where every head has keys of its own, too small where they are shared. Queries"
+            " are not shared, and what the heads have read is put side by side again.",
+        ),
+        "no-output": (
+            _weighed(maps=(1, 2)),
+            "Too small by a square in each block. What the heads have read is put side by side:"
+            " what does it go through next?",
+        ),
+        "four-d": (
+            _weighed(inside=lambda d, d_ff: 4 * d),
+            "Right where the MLP is four times as wide as the model. An argument of yours says how"
+            " wide it is here.",
         ),
         "tie-ignored": (
             _weighed(tables=lambda tied: 2),
@@ -203,6 +249,7 @@ WEIGHTS = Question(
             "That is the rule for plain blocks. Here the MLP has a width of its own and a gate,"
             " and keys may be shared: go through the matrices of a block one by one.",
         ),
+        "rounded": (_changed(llama_params, lambda n: int(float(n))), _ROUNDED),
         "float": (_changed(llama_params, float), _FLOAT),
     },
     alternatives={"layer-by-layer": _layer_by_layer, "configuration": _configured},
@@ -248,18 +295,32 @@ def _flops_cases(seed):
         drawn("training, no context", context=0, training=True),
         drawn("training, with a context", training=True),
         drawn("training, nothing looked up", looked_up=0, training=True),
+        case("more weights than a float can count", 10**17 + 1, 10**9, 10**5, 999, 131_071),
     ]
 
 
-def _priced(weight=2, pair=4, lost=lambda x: x, deep=lambda x: x, times=3, both=True, power=1):
+def _priced(
+    weight=2,
+    pair=4,
+    lost=lambda x: x,
+    deep=lambda x: x,
+    times=3,
+    both=True,
+    power=1,
+    reads=lambda n: n,
+):
     def wrong(params, looked_up, d, layers, context, training=False):
         matrices = weight * (params - lost(looked_up))
-        mixing = pair * context**power * d * deep(layers)
+        mixing = pair * reads(context) ** power * d * deep(layers)
         if training:
             return times * matrices + (times if both else 1) * mixing
         return matrices + mixing
 
     return wrong
+
+
+def _whole_text(params, looked_up, d, layers, context, training=False):
+    return context * token_flops(params, looked_up, d, layers, context, training)
 
 
 def _always_training(params, looked_up, d, layers, context, training=False):
@@ -292,6 +353,16 @@ FLOPS = Question(
             _priced(lost=lambda x: 0),
             "Right where nothing is only looked up. What does reading a row of a table multiply?",
         ),
+        "tables-added": (
+            _priced(lost=lambda x: -x),
+            "Too much, and right where nothing is only looked up. These weights are among those you"
+            " were given: are they to be added once more?",
+        ),
+        "rule-of-thumb": (
+            _priced(lost=lambda x: 0, pair=0),
+            "That is the short rule, so many FLOPs for each weight there is. Two things are wrong"
+            " with it: not every weight multiplies, and reading a context costs something too.",
+        ),
         "one-a-weight": (
             _priced(weight=1),
             "The context's part is right, that of the weights is half of it. Each weight takes part"
@@ -317,6 +388,20 @@ FLOPS = Question(
             _priced(power=2),
             "Right without a context, far too much with one. The square of the context is what all"
             " its tokens cost together; asked for is one.",
+        ),
+        "whole-text": (
+            _whole_text,
+            "Far too much, but for a token that reads itself alone. That is the bill of a whole"
+            " text; asked for is one token of it.",
+        ),
+        "itself-again": (
+            _priced(reads=lambda n: n + 1),
+            "Too much by what one more token costs to read. The token itself is among those that"
+            " `context` counts.",
+        ),
+        "itself-left-out": (
+            _priced(reads=lambda n: n - 1),
+            "Too little by what one token costs to read. A token reads itself as well.",
         ),
         "eight-a-pair": (
             _priced(pair=8),
@@ -346,6 +431,7 @@ FLOPS = Question(
             _always_training,
             "Right in training. Without it there is no way back.",
         ),
+        "rounded": (_changed(token_flops, lambda n: int(float(n))), _ROUNDED),
         "float": (_changed(token_flops, float), _FLOAT),
     },
     alternatives={"summed": _summed, "factored": _factored},
@@ -402,17 +488,24 @@ def _stored(
     texts=None,
     guard=True,
     divided=floordiv,
+    once=lambda texts: 1,
+    deep=lambda layers: layers,
+    heads=lambda n: n,
 ):
     def wrong(memory, params, layers, n_kv_heads, d_head, texts_=1, itemsize_=2, **kwargs):
         many = kwargs.get("texts", texts_)
         bytes_ = kwargs.get("itemsize", itemsize_)
-        left = memory - weights(params, bytes_)
+        left = memory - once(many) * weights(params, bytes_)
         if guard and memory < params * bytes_:
             raise ValueError("the weights do not fit")
-        token = kv * layers * n_kv_heads * d_head * (size or bytes_)
+        token = kv * deep(layers) * heads(n_kv_heads) * d_head * (size or bytes_)
         return divided(left, token * (texts or many))
 
     return wrong
+
+
+def _all_texts(memory, params, layers, n_kv_heads, d_head, texts=1, itemsize=2):
+    return texts * tokens_that_fit(memory, params, layers, n_kv_heads, d_head, 1, itemsize)
 
 
 def _begun(memory, params, layers, n_kv_heads, d_head, texts=1, itemsize=2):
@@ -493,6 +586,23 @@ ROOM = Question(
             _stored(texts=1),
             "Right for one text. Each text has a cache of its own, and the memory is one.",
         ),
+        "texts-multiplied": (
+            _all_texts,
+            "Right for one text. More texts in the same memory: does each of them get longer?",
+        ),
+        "weights-for-each": (
+            _stored(once=lambda texts: texts),
+            "Right for one text. Each has a cache of its own; how often are the weights there?",
+        ),
+        "one-block": (
+            _stored(deep=lambda layers: 1),
+            "Far too many. A token leaves something behind in more than one place: in how many?",
+        ),
+        "one-head": (
+            _stored(heads=lambda n: 1),
+            "Right with one head of keys, too many where there are several: each of them keeps its"
+            " own.",
+        ),
         "rounded-up": (
             _begun,
             "One too many, unless the tokens fit exactly. A token whose cache is not all there"
@@ -553,15 +663,33 @@ def _crossing_cases(seed):
     ]
 
 
-def _crossed(attention=1, mlp=1, pair=4, causal_pair=2, keys=None, gate=3, up=True):
+def _crossed(
+    attention=1, mlp=1, pair=4, causal_pair=2, keys=None, gate=3, plain=2, up=True, wide=None
+):
     def wrong(d, d_ff, n_heads, n_kv_heads, gated=False, causal=False):
         heads = keys(n_heads, n_kv_heads) if keys else n_kv_heads
         matrices = attention * 2 * d * (d + heads * d // n_heads)
-        matrices += mlp * (gate if gated else 2) * d * d_ff
+        matrices += mlp * (gate if gated else plain) * d * (wide(d) if wide else d_ff)
         per_key = (causal_pair if causal else pair) * d
         return -(-2 * matrices // per_key) if up else 2 * matrices // per_key
 
     return wrong
+
+
+def _narrow_scores(d, d_ff, n_heads, n_kv_heads, gated=False, causal=False):
+    d_kv = n_kv_heads * (d // n_heads)
+    matrices = 2 * d * (d + d_kv) + (3 if gated else 2) * d * d_ff
+    return -(-2 * matrices // ((2 if causal else 4) * d_kv))
+
+
+def _doubled_late(d, d_ff, n_heads, n_kv_heads, gated=False, causal=False):
+    return even_context(d, d_ff, n_heads, n_kv_heads, gated) * (2 if causal else 1)
+
+
+def _one_more(d, d_ff, n_heads, n_kv_heads, gated=False, causal=False):
+    d_kv = n_kv_heads * (d // n_heads)
+    matrices = 2 * d * (d + d_kv) + (3 if gated else 2) * d * d_ff
+    return 2 * matrices // ((2 if causal else 4) * d) + 1
 
 
 def _searched(d, d_ff, n_heads, n_kv_heads, gated=False, causal=False):
@@ -605,6 +733,21 @@ CROSSING = Question(
             _crossed(mlp=0),
             "Far too early. That is where the projections are reached; the MLP is missing.",
         ),
+        "whole-attention": (
+            _crossed(attention=-1),
+            "Too early. That is where all of attention, projections included, costs what the MLP"
+            " does. Asked is for scoring and mixing against all matrices, those included.",
+        ),
+        "shared-scores": (
+            _narrow_scores,
+            "Right where every head has keys of its own. Shared keys are fewer, but every head of"
+            " queries still scores each token and mixes its value: how many products is that?",
+        ),
+        "four-d": (
+            _crossed(wide=lambda d: 4 * d),
+            "Right where the MLP is four times as wide as the model. An argument says how wide it"
+            " is here.",
+        ),
         "scores-only": (
             _crossed(pair=2, causal_pair=1),
             "Twice too late. A token does two things with every token it reads; you count one.",
@@ -617,6 +760,24 @@ CROSSING = Question(
             _crossed(causal_pair=8),
             "Over a causal text the average token reads half of it, so it has to be a longer text,"
             " and not a shorter one.",
+        ),
+        "always-causal": (
+            _crossed(pair=2),
+            "Right over a causal text. Else the token in question reads all of its context.",
+        ),
+        "doubled-late": (
+            _doubled_late,
+            "Right but for some odd widths, where you double a number that was rounded up already."
+            " Round once, at the end.",
+        ),
+        "always-gated": (
+            _crossed(plain=3),
+            "Right with a gate. Without one the MLP has a matrix less.",
+        ),
+        "gate-turned": (
+            _crossed(gate=2, plain=3),
+            "You have the two cases of the gate the wrong way round. Which of them has a matrix"
+            " more?",
         ),
         "gate-ignored": (
             _crossed(gate=2),
@@ -634,6 +795,11 @@ CROSSING = Question(
         "rounded-down": (
             _crossed(up=False),
             "Right where it comes out even. Where it does not, your context is a token short.",
+        ),
+        "one-more": (
+            _one_more,
+            "Right where it does not come out even. Where it does, your context is a token too"
+            " long.",
         ),
         "per-weight": (
             _crossed(pair=8, causal_pair=4),
@@ -697,6 +863,18 @@ def _wrong_way(params, tokens, devices, speed, percent=40):
     return -(-6 * params * tokens * percent // (100 * devices * speed * 3600))
 
 
+def _nearest_hour(params, tokens, devices, speed, percent=40):
+    return round(Fraction(600 * params * tokens, devices * speed * percent * 3600))
+
+
+def _one_hour_more(params, tokens, devices, speed, percent=40):
+    return 600 * params * tokens // (devices * speed * percent * 3600) + 1
+
+
+def _device_hours(params, tokens, devices, speed, percent=40):
+    return devices * training_hours(params, tokens, devices, speed, percent)
+
+
 def _begun_hour(params, tokens, devices, speed, percent=40):
     hours, rest = divmod(600 * params * tokens, 3600 * percent * speed * devices)
     return hours + 1 if rest else hours
@@ -717,6 +895,10 @@ HOURS = Question(
         "forward-only": (
             _timed(flops=2),
             "A third of the time. That is the way forward; training goes back as well.",
+        ),
+        "one-a-weight": (
+            _timed(flops=3),
+            "Half of the time. A weight takes part in a multiplication and in an addition.",
         ),
         "back-only": (
             _timed(flops=4),
@@ -742,6 +924,15 @@ HOURS = Question(
             _timed(many=lambda n: 1),
             "Right for one machine. Several of them share the work, and are done sooner.",
         ),
+        "slower-together": (
+            _timed(many=lambda n: Fraction(1, n)),
+            "Right for one machine. With more of them yours takes longer; it should take less.",
+        ),
+        "device-hours": (
+            _device_hours,
+            "Right for one machine. You add up the hours of all of them, but they run side by side:"
+            " for how long do you book them?",
+        ),
         "minutes": (
             _timed(hour=60),
             "Sixty times too long. What you count are minutes, and asked for are hours.",
@@ -754,6 +945,15 @@ HOURS = Question(
         "rounded-down": (
             _timed(up=False),
             "An hour short, unless it comes out even. An hour that has begun is asked for as well.",
+        ),
+        "nearest": (
+            _nearest_hour,
+            "Right for some runs, an hour short for others: you round to the nearest. An hour that"
+            " has begun is booked, however little of it is used.",
+        ),
+        "one-more": (
+            _one_hour_more,
+            "Right but where it comes out even. There no further hour has begun.",
         ),
         "true-division": (
             lambda params, tokens, devices, speed, percent=40: ceil(
