@@ -62,6 +62,18 @@ def _std(
     return wrong
 
 
+def _last_size(draws, share=0.5, fan="in"):
+    return draws / math.sqrt(draws.size(-1 if fan == "in" else 0) * share)
+
+
+def _kernel_one_way(draws, share=0.5, fan="in"):
+    return draws / math.sqrt((draws[0].numel() if fan == "in" else draws.size(0)) * share)
+
+
+def _own_spread(draws, share=0.5, fan="in"):
+    return scaled_draw(draws / draws.std(), share, fan)
+
+
 def _by_rows(draws, share=0.5, fan="in"):
     rows = draws[0] if fan == "in" else draws[:, 0]
     return (rows.numel() * share) ** -0.5 * draws
@@ -77,6 +89,7 @@ _KERNEL = (
     "Right for dense layers. One output of a convolution is a sum over every channel, and over"
     " what else?"
 )
+_SIDES = "Right unless a kernel has two sides. How many places does it cover?"
 _SWAPPED = (
     "Right where as many numbers go in as come out. Which of the first two sizes counts the terms"
     " of one output's sum?"
@@ -103,10 +116,30 @@ SPREAD = Question(
             _std(lambda n_in, n_out, fan: (n_in + n_out) / 2),
             "You take the middle of both fans. Asked for is the one that is named, kept exactly.",
         ),
+        "xavier": (
+            _std(lambda n_in, n_out, fan: (n_in + n_out) / 2, end=lambda n, share: n**-0.5),
+            "You take the middle of both fans, and no bend. Asked for is the fan that is named,"
+            " kept exactly, behind a bend that leaves a share.",
+        ),
         "no-kernel": (_std(kernel=lambda sizes: 1), _KERNEL),
         "one-side": (
             _std(kernel=lambda sizes: sizes[0] if sizes else 1),
-            "Right unless a kernel has two sides. How many places does it cover?",
+            _SIDES,
+        ),
+        "sides-added": (_std(kernel=lambda sizes: sum(sizes) or 1), _SIDES),
+        "last-size": (
+            _last_size,
+            "Right for dense layers. The last size of a kernel is a side of it. Where are its"
+            " inputs counted, and over what else does one output's sum run?",
+        ),
+        "kernel-one-way": (
+            _kernel_one_way,
+            "Right but for kernels on the way back. There a sum runs over the places of a kernel"
+            " too.",
+        ),
+        "all-sizes": (
+            _std(lambda n_in, n_out, fan: n_in * n_out),
+            "You count every number of the weight. How many of them meet in one sum?",
         ),
         "variance": (
             _std(end=lambda n, share: 1 / (n * share)),
@@ -133,6 +166,21 @@ SPREAD = Question(
             _std(end=lambda n, share: 1 / (share * math.sqrt(n))),
             "The share is one of mean squares, and your spread is not squared. On which side of"
             " the root does it belong?",
+        ),
+        "torch-default": (
+            _std(lambda n_in, n_out, fan: n_in, end=lambda n, share: (3 * n) ** -0.5),
+            "That is the spread which a dense layer of torch gives itself. It keeps no mean"
+            " square, with a bend or without, and two arguments never change it.",
+        ),
+        "multiplied": (
+            _std(end=lambda n, share: math.sqrt(n * share)),
+            "The more terms a sum has, the larger your weights. What keeps such a sum at its size?",
+        ),
+        "own-spread": (
+            _own_spread,
+            "You divide by the spread that these numbers happen to have. One is the variance that"
+            " they were drawn with, and a sample may stray: only the shape and the share say by"
+            " how much to scale.",
         ),
         "bound": (
             _std(end=lambda n, share: math.sqrt(3 / (n * share))),
@@ -260,6 +308,22 @@ CHAIN = Question(
             ),
             "Right for one layer. With more of them there is more than one bend.",
         ),
+        "one-bend-less": (
+            lambda widths, variances: 2 * kept(widths, variances),
+            "Too large by the same factor, however many layers there are. Count the bends again:"
+            " what stands behind the last layer?",
+        ),
+        "ends-exchanged": (
+            lambda widths, variances: torch.stack(
+                [
+                    kept(widths, variances)[..., 0],
+                    kept(widths, variances)[..., 0] * widths[0] / widths[-1],
+                ],
+                -1,
+            ),
+            "The signal is right. It is true that only the first width and the last tell the two"
+            " apart, but you have them the wrong way round: check with one layer.",
+        ),
         "added": (
             lambda widths, variances: torch.stack(
                 [
@@ -320,6 +384,8 @@ def _rule_cases(seed):
         case("blocks.0.mlp.w_down.weight", 4, 6, n_layers=1),
         case("blocks.0.attn.out.weight", 1, 1, n_layers=1, std=0.5),
         case("patches.proj.weight", 4, 9),
+        case(f"blocks.{at}.mlp.proj_in.weight", 8, 4),
+        case("layout.attn.q.weight", 4, 4),
         case("head.out.weight", 9, 4, std=0.05),
     ]
 
@@ -340,6 +406,11 @@ def _rule(
     return wrong
 
 
+def _by_depth(name, draws, n_layers, std=0.02):
+    block = [int(part) for part in name.split(".") if part.isdigit()]
+    return drawn_by_name(name, draws, block[0] + 1 if block else n_layers, std)
+
+
 def _by_parts(name, draws, n_layers, std=0.02):
     *_, layer, matrix, kind = ["", "", *name.split(".")]
     if kind == "bias":
@@ -356,6 +427,18 @@ def _by_pattern(name, draws, n_layers, std=0.02):
     return draws * std
 
 
+def _by_axes(name, draws, n_layers, std=0.02):
+    # of what is asked about, only offsets have one axis
+    if draws.ndim == 1:
+        return torch.zeros_like(draws)
+    return drawn_by_name(name, draws, n_layers, std)
+
+
+_TOO_MANY = "You find too many. "
+_READS = (
+    "Attention and the plain MLP are right. Of a gated MLP's three matrices you have found one that"
+    " reads the stream. Which one writes to it?"
+)
 _TWICE = "Count the writes to the stream again. A block adds to it more than once."
 
 RULE = Question(
@@ -386,7 +469,31 @@ RULE = Question(
         ),
         "last-part": (
             _rule(found=lambda name, writers: name.split(".")[-2] in ("out", "proj", "w_down")),
-            "You find too many. A matrix of that name need not belong to a block's branch.",
+            _TOO_MANY + "A matrix of that name need not belong to a block's branch.",
+        ),
+        "words-anywhere": (
+            _rule(found=lambda name, writers: any(w in name for w in ("out", "proj", "w_down"))),
+            _TOO_MANY + "A word may stand anywhere in a name, in another part of the model or"
+            " inside a longer word. Which parts of a name say that it writes?",
+        ),
+        "two-words-anywhere": (
+            _rule(
+                found=lambda name, writers: any(
+                    all(word in name for word in writer.split(".")) for writer in writers
+                )
+            ),
+            _TOO_MANY + "Both words may be in a name and not say what you think, inside a longer"
+            " word, say. Compare whole parts, and mind where they stand.",
+        ),
+        "held": (
+            _rule(found=lambda name, writers: any(writer in name for writer in writers)),
+            _TOO_MANY + "A longer name may hold a writer's name and go on. What has to come last?",
+        ),
+        "up": (_rule(("attn.out", "mlp.proj", "mlp.w_up")), _READS),
+        "gate": (_rule(("attn.out", "mlp.proj", "mlp.w_gate")), _READS),
+        "everything": (
+            _rule(found=lambda name, writers: True),
+            "You draw all matrices smaller. Only what is added to the stream adds up with depth.",
         ),
         "all-gates": (
             _rule((*_WRITERS, "mlp.w_up", "mlp.w_gate")),
@@ -403,6 +510,23 @@ RULE = Question(
             _rule(scaled=lambda std, n_layers: std / (2 * n_layers)),
             "Independent writes add in variance, not in size. Yours come to less and less with"
             " depth.",
+        ),
+        "variance": (
+            lambda name, draws, n_layers, std=0.02: (
+                draws * drawn_by_name(name, torch.ones_like(draws), n_layers, std).square()
+            ),
+            "Far too small, all of them: what you multiply by is the variance that is wanted. The"
+            " draw is asked for its standard deviation.",
+        ),
+        "larger": (
+            _rule(scaled=lambda std, n_layers: std * math.sqrt(2 * n_layers)),
+            "Your writers are larger than the rest. Where many writes add up, what does each have"
+            " to be?",
+        ),
+        "by-depth": (
+            _by_depth,
+            "In your answer a writer's spread depends on where its block stands. What counts is"
+            " how many blocks write in all.",
         ),
         "two-outside": (
             _rule(scaled=lambda std, n_layers: std / (2 * math.sqrt(n_layers))),
@@ -427,7 +551,7 @@ RULE = Question(
             " is never looked at.",
         ),
     },
-    alternatives={"by-parts": _by_parts, "by-pattern": _by_pattern},
+    alternatives={"by-parts": _by_parts, "by-pattern": _by_pattern, "by-axes": _by_axes},
 )
 
 
@@ -486,6 +610,16 @@ def _measure(
     return wrong
 
 
+def _per_output(x, weights):
+    scaled = []
+    for weight in weights:
+        z = x @ weight.mT
+        size = z.square().mean(0).sqrt()
+        scaled.append(weight / size[:, None])
+        x = torch.relu(z / size)
+    return torch.stack(scaled)
+
+
 def _by_ratios(x, weights):
     # a ReLU does not mind a factor, so sizes of the stack as it came are enough
     sizes, ones = [], torch.ones((), dtype=x.dtype)
@@ -506,6 +640,11 @@ def _by_norm(x, weights):
         x = torch.nn.functional.relu(factor * z)
     return torch.stack(done, 0)
 
+
+_ONE_FACTOR = (
+    "You scale each unit, or each input, by a factor of its own. Asked for is one factor for the"
+    " whole layer."
+)
 
 MEASURED = Question(
     name="initialisation.measured",
@@ -554,8 +693,45 @@ MEASURED = Question(
         ),
         "per-unit": (
             _measure(size=lambda z: z.square().mean(0).sqrt()),
-            "You scale each unit, or each input, by a factor of its own. Asked for is one factor"
-            " for the whole layer.",
+            _ONE_FACTOR,
+        ),
+        "per-output": (_per_output, _ONE_FACTOR),
+        "by-weights": (
+            lambda x, weights: (
+                weights
+                * math.sqrt(2 / weights.size(-1))
+                / weights.square().mean((1, 2), keepdim=True).sqrt()
+            ),
+            "You measure the weights, and put them where a formula wants them. What is to be one"
+            " is a size of the *outputs*, on this batch.",
+        ),
+        "bend-first": (
+            lambda x, weights: rescaled(torch.relu(x), weights),
+            "You bend the batch before it has met a layer. A ReLU stands *behind* each of them.",
+        ),
+        "batch-rescaled": (
+            lambda x, weights: rescaled(x / x.square().mean().sqrt(), weights),
+            "You rescale the batch as well. The layers will see it as it came, so it is the first"
+            " layer's factor that has to make up for its size.",
+        ),
+        "two": (
+            _measure(size=lambda z: (z.square().mean() / 2).sqrt()),
+            "You aim at two, so that one is left behind the bend. Asked for is one in front of it.",
+        ),
+        "sum": (
+            _measure(size=lambda z: z.square().sum().sqrt()),
+            "What comes to one is the *sum* of your squares. Your outputs get smaller the more"
+            " examples the batch has.",
+        ),
+        "with-epsilon": (
+            _measure(size=lambda z: (z.square().mean() + 1e-5).sqrt()),
+            "Right unless outputs are very small. Beside them, what you add in front of the root"
+            " is not.",
+        ),
+        "cut-between": (
+            _measure(on=lambda z, size: torch.relu(z / size).detach()),
+            "What goes forward is right. What comes back stops between two layers, but what the"
+            " second one measures depends on the first.",
         ),
         "by-formula": (
             lambda x, weights: weights * math.sqrt(2 / weights.size(-1)),
