@@ -127,6 +127,14 @@ _KEPT = (
     "What the model sees is right. It is asked too little: a chosen word that happens to look as"
     " before is still chosen."
 )
+_EDGE = (
+    "Right but for a throw that falls exactly on an edge of the die. Which side does the edge"
+    " belong to?"
+)
+_IGNORED = (
+    "You ask for the right words. Where nothing is asked stands a number that torch's cross-entropy"
+    " does not ignore."
+)
 _MARKS = "Padding and the marks at both ends are no words. Whether a token may be chosen depends on"
 
 HIDE = Question(
@@ -186,6 +194,43 @@ HIDE = Question(
             ),
             "The three outcomes are there, with other shares than asked: look at the two edges.",
         ),
+        "edge-of-covering": (
+            _hide(
+                become=lambda token, throw, other, mask: (
+                    mask if throw <= 0.8 else other if throw >= 0.9 else token
+                )
+            ),
+            _EDGE,
+        ),
+        "edge-of-keeping": (
+            _hide(
+                become=lambda token, throw, other, mask: (
+                    mask if throw < 0.8 else other if throw > 0.9 else token
+                )
+            ),
+            _EDGE,
+        ),
+        "shares-of-all": (
+            lambda ids, choose, die, others, mask_id, first_word, share=0.15: _hide(
+                become=lambda token, throw, other, mask: (
+                    mask if throw < 0.8 * share else other if throw >= 0.9 * share else token
+                )
+            )(ids, choose, die, others, mask_id, first_word, share),
+            "The right words are asked for. Your edges of the die are shares of all words; it is"
+            " thrown for chosen ones only.",
+        ),
+        "one-lot": (
+            lambda ids, choose, die, others, mask_id, first_word, share=0.15: mlm_input(
+                ids, choose, [lot / share for lot in choose], others, mask_id, first_word, share
+            ),
+            "The right words are asked for. What becomes of them you read off the lot that chose"
+            " them; there is a throw for that.",
+        ),
+        "minus-one": (
+            _hide(target=lambda asked, token, seen: token if asked else -1),
+            _IGNORED,
+        ),
+        "zero": (_hide(target=lambda asked, token, seen: token if asked else 0), _IGNORED),
         "die-for-all": (
             _hide(always=True),
             "Words that were not chosen change too. The die is thrown for the chosen ones only.",
@@ -350,6 +395,36 @@ PRICE = Question(
             "You take the logits as they are. A price is of a probability, and these add up to one"
             " over the vocabulary.",
         ),
+        "softmax-twice": (
+            _price(lambda logits, asked: -_picked(logits.softmax(-1), asked).mean()),
+            "However sure and right a guess is, your price stays well above zero: logits are made"
+            " into shares, and the shares once more.",
+        ),
+        "log-base-ten": (
+            _price(
+                lambda *a: -_picked(*a).mean() / torch.log(torch.tensor(10.0, dtype=F64)).item()
+            ),
+            "Your price is too low by the same factor everywhere: which logarithm do nats take?",
+        ),
+        "perplexity": (
+            _price(lambda *a: (-_picked(*a).mean()).exp()),
+            "A perfect guess costs one in your answer. The price is one step before that.",
+        ),
+        "over-vocabulary": (
+            _price(lambda logits, asked: -_picked(logits, asked).mean() / logits.size(-1)),
+            "The larger the vocabulary, the cheaper your guesses. Over what do you take the mean?",
+        ),
+        "bounded": (
+            _price(
+                lambda logits, asked: (
+                    -torch.stack(
+                        [logits.softmax(-1)[at, word].clamp(min=1e-12).log() for at, word in asked]
+                    ).mean()
+                )
+            ),
+            "Right for small logits. A floor under the share keeps the price finite, and false: at"
+            " large logits it is to grow with them. In what form does the share never appear?",
+        ),
         "probability": (
             _price(lambda *a: -_picked(*a).exp().mean()),
             "You add up probabilities. A certain guess must cost nothing, and one that has no"
@@ -509,6 +584,26 @@ POOL = Question(
             _pool(by=lambda mask, states: mask.sum(1).max().clamp(min=1)),
             _DIVISOR + "the longer its neighbours are. Each text has its own number of tokens.",
         ),
+        "padding-in-the-sum": (
+            _pool(kept=torch.ones_like),
+            "You divide by the right number. What fills the texts up is in the sum all the same.",
+        ),
+        "from-the-front": (
+            lambda states, mask: text_vector(
+                states, torch.arange(mask.size(1)) < mask.sum(1, keepdim=True)
+            ),
+            "Right as long as padding stands behind the text. Here it may stand in front, or"
+            " between; the mask says where, and not only how much.",
+        ),
+        "without-the-first": (
+            lambda states, mask: text_vector(states[:, 1:], mask[:, 1:]),
+            "You leave the first token out. [CLS] is a token of the text like any other.",
+        ),
+        "guard-for-all": (
+            _pool(by=lambda mask, states: mask.sum(1, keepdim=True) + 1e-6),
+            "Nearly right everywhere. What keeps the division safe for a text without a token is"
+            " added for all others too.",
+        ),
         "sum": (
             _pool(by=lambda mask, states: 1),
             "Padding has no say. But a long text gets a long vector: the mean is wanted, not the"
@@ -612,6 +707,8 @@ def _head(
     )
 
 
+_BEND = "The pooler bends by another function. Look at (16.4)."
+
 HEAD = Question(
     name="encoders.head",
     target="class_logits",
@@ -641,8 +738,10 @@ HEAD = Question(
         ),
         "relu": (
             _head(between=torch.relu),
-            "The pooler bends by another function. Look at (16.4).",
+            _BEND,
         ),
+        "gelu": (_head(between=F.gelu), _BEND),
+        "sigmoid": (_head(between=torch.sigmoid), _BEND),
         "last-token": (
             _head(take=lambda states: states[:, -1]),
             "You read the last token of the text. [CLS] stands elsewhere.",
@@ -655,6 +754,10 @@ HEAD = Question(
             _head(end=lambda logits: logits.softmax(-1)),
             "You return probabilities. Asked for are the logits they are made of.",
         ),
+        "log-shares": (
+            _head(end=lambda logits: logits.log_softmax(-1)),
+            "You return logarithms of probabilities. Asked for are the logits, before any softmax.",
+        ),
         "pooler-transposed": (
             _head(pool=lambda x, w: x @ w[:, :-1] + w[:, -1]),
             "The shapes fit, because the pooler is square. Its rows make outputs, as in every dense"
@@ -663,6 +766,31 @@ HEAD = Question(
         "no-offset": (
             _head(pool=lambda x, w: x @ w[:, :-1].T + 0 * w[:, -1]),
             "The last column of the pooler is not used. What stands in it?",
+        ),
+        "no-offset-at-the-end": (
+            lambda states, pooler, classifier: (
+                class_logits(states, pooler, classifier) - classifier[:, -1]
+            ),
+            "The last column of the classifier is not used. What stands in it?",
+        ),
+        "no-offsets": (
+            lambda states, pooler, classifier: (
+                _head(pool=lambda x, w: x @ w[:, :-1].T + 0 * w[:, -1])(states, pooler, classifier)
+                - classifier[:, -1]
+            ),
+            "Neither of the two last columns is used. What stands in them?",
+        ),
+        "late-offset": (
+            lambda states, pooler, classifier: _dense(
+                (states[:, 0] @ pooler[:, :-1].T).tanh() + pooler[:, -1], classifier
+            ),
+            "The pooler's offset comes too late: it goes through the bend with the rest.",
+        ),
+        "mean-of-pooled": (
+            lambda states, pooler, classifier: _dense(
+                _dense(states, pooler).tanh().mean(1), classifier
+            ),
+            "You let all tokens through the pooler and average. This head reads one of them.",
         ),
     },
     alternatives={
@@ -759,7 +887,39 @@ COUNT = Question(
         ),
         "no-norms": (
             _off(lambda v, d, layers, *_: -4 * layers * d),
-            "Too few in each block, by what its norms hold. They have weights too.",
+            "Too few in each block, by four times the width. Two norms hold that much, and so do"
+            " the offsets of attention. Which did you leave out?",
+        ),
+        "no-norms-anywhere": (
+            _off(lambda v, d, layers, *_: -(4 * layers + 2) * d),
+            "Too few, and by what all norms hold together. They have weights too.",
+        ),
+        "no-offsets-anywhere": (
+            _off(
+                lambda v, d, layers, p, t, pooler: -(9 * layers + bool(pooler)) * d,
+            ),
+            "Too few, in each block and in the pooler, by a multiple of the width: dense layers"
+            " here have offsets.",
+        ),
+        "three-matrices": (
+            _off(lambda v, d, layers, *_: -layers * (d * d + d)),
+            "Too few in each block, by one square dense layer. Queries, keys and values are three;"
+            " what happens to what the heads bring back?",
+        ),
+        "two-small-offsets": (
+            _off(lambda v, d, layers, *_: -3 * layers * d),
+            "Too few in each block, by a multiple of the width. A dense layer has one offset for"
+            " each *output*: how many has the first of the MLP?",
+        ),
+        "two-large-offsets": (
+            _off(lambda v, d, layers, *_: 3 * layers * d),
+            "Too many in each block, by a multiple of the width. A dense layer has one offset for"
+            " each *output*: how many has the second of the MLP?",
+        ),
+        "no-mlp-offsets": (
+            _off(lambda v, d, layers, *_: -5 * layers * d),
+            "Too few in each block, by a multiple of the width. The two layers of its MLP have"
+            " offsets too.",
         ),
         "one-norm": (
             _off(lambda v, d, layers, *_: -2 * layers * d),
@@ -803,6 +963,14 @@ COUNT = Question(
             _off(lambda v, d, *_: v * d),
             "You count the token table twice. This encoder has no head, and one that it had would"
             " be tied.",
+        ),
+        "mlm-head": (
+            _off(lambda v, d, *_: d * d + 3 * d + v),
+            "You count the head that guesses hidden words. It is not asked for.",
+        ),
+        "words-only": (
+            _off(lambda v, d, layers, positions, types, pooler: -(positions + types) * d),
+            "Two of three tables are missing: a token comes in as a sum of three rows.",
         ),
         "fixed-positions": (
             _off(lambda v, d, layers, positions, *_: (512 - positions) * d),
