@@ -200,7 +200,7 @@ def _gate(gate=F.silu, up=lambda u: u, join=torch.mul):
 
 def _gate_of_itself(x, w_gate, w_up, w_down):
     fit = x @ w_gate.T
-    return (F.silu(fit) * fit) @ w_down.T + 0 * w_up.sum()
+    return (F.silu(fit) * fit) @ w_down.T
 
 
 def _gate_unit_by_unit(x, w_gate, w_up, w_down):
@@ -259,7 +259,7 @@ GATE = Question(
             "One matrix has no effect. What goes through is a projection of its own.",
         ),
         "nothing-through": (
-            lambda x, w_gate, w_up, w_down: F.silu(x @ w_gate.T) @ w_down.T + 0 * w_up.sum(),
+            lambda x, w_gate, w_up, w_down: F.silu(x @ w_gate.T) @ w_down.T,
             "One matrix has no effect: you open the gate and send nothing through it.",
         ),
         "bend-last": (
@@ -272,7 +272,7 @@ GATE = Question(
             " the block; the dense half takes the token as it comes.",
         ),
         "no-gate": (
-            lambda x, w_gate, w_up, w_down: F.silu(x @ w_up.T) @ w_down.T + 0 * w_gate.sum(),
+            lambda x, w_gate, w_up, w_down: F.silu(x @ w_up.T) @ w_down.T,
             "One matrix has no effect. That is a plain MLP without offsets.",
         ),
         "added": (
@@ -633,6 +633,14 @@ SUMS = Question(
             "The wiring is right, and the numbers are off in the fourth digit. You use the"
             " approximate bend; asked for is the exact one.",
         ),
+        "no-mlp": (
+            _each(lambda x, mix, think: x + mix(_norm(x)), lambda x, mix, think: _norm(x + mix(x))),
+            "Two of the matrices have no effect: your block mixes, and nothing is computed.",
+        ),
+        "second-norm-only": (
+            _pre(_then(lambda x, mix, think: x + mix(x), lambda x, m, t: x + t(_norm(x)))),
+            "With the norms first, attention reads a token as large as it happens to be.",
+        ),
         "no-mean-taken": (
             _bends(norm=_without_mean),
             "The wiring is right. Add the same number to all of a token, and yours changes: your"
@@ -728,9 +736,7 @@ VOTES = Question(
             "Off in the fourth digit. You use the approximation; asked for is the exact form.",
         ),
         "patterns-along": (
-            lambda x, w_fc, w_proj, direction: (
-                F.gelu(x @ w_fc.T) * (w_fc @ direction) + 0 * w_proj.sum()
-            ),
+            lambda x, w_fc, w_proj, direction: F.gelu(x @ w_fc.T) * (w_fc @ direction),
             "You ask how far a unit's *pattern* points along the direction. What counts is what"
             " the unit writes.",
         ),
@@ -745,26 +751,31 @@ VOTES = Question(
             ),
             "Your parts add up to one. They should add up to the change along the direction.",
         ),
+        "share-of-one": (
+            lambda x, w_fc, w_proj, direction: votes(x, w_fc, w_proj, direction).softmax(-1),
+            "Your parts are shares: none below zero, all of them one together. A part may be"
+            " against, and all of them are the change along the direction.",
+        ),
+        "size-of-the-vote": (
+            lambda x, w_fc, w_proj, direction: F.gelu(x @ w_fc.T) * (direction @ w_proj).abs(),
+            "You take the size of what a unit says and lose on which side it says it.",
+        ),
         "size-only": (
             lambda x, w_fc, w_proj, direction: votes(x, w_fc, w_proj, direction).abs(),
             "No vote of yours is ever against. Where does the sign go?",
         ),
         "no-direction": (
-            lambda x, w_fc, w_proj, direction: F.gelu(x @ w_fc.T) + 0 * (direction @ w_proj),
+            lambda x, w_fc, w_proj, direction: F.gelu(x @ w_fc.T),
             "How strongly a unit fires is half of its vote. The other half is what it writes, seen"
             " along the direction.",
         ),
         "vote-only": (
-            lambda x, w_fc, w_proj, direction: (
-                (direction @ w_proj).expand(*x.shape[:-1], -1) + 0 * F.gelu(x @ w_fc.T)
-            ),
+            lambda x, w_fc, w_proj, direction: (direction @ w_proj).expand(*x.shape[:-1], -1),
             "Every token gets the same votes. What a unit would say is one half; whether it speaks"
             " for this token is the other.",
         ),
         "length": (
-            lambda x, w_fc, w_proj, direction: (
-                F.gelu(x @ w_fc.T) * w_proj.norm(dim=0) + 0 * direction.sum()
-            ),
+            lambda x, w_fc, w_proj, direction: F.gelu(x @ w_fc.T) * w_proj.norm(dim=0),
             "You weigh by how much a unit writes, not by where it points: no vote of yours can be"
             " against.",
         ),
@@ -903,6 +914,11 @@ BILL = Question(
         "gains-only": (
             _bill(norms=lambda d, gated: 2 * d),
             "Right for the gated block. The norms of the plain one have offsets as well as gains.",
+        ),
+        "one-key-head-inverted": (
+            _bill(kv=lambda d, h, k: d // k),
+            "Right for one head. By which of the two numbers of heads is the width shared out, and"
+            " how many of the pieces do keys take?",
         ),
         "last-norm": (
             _bill(norms=lambda d, gated: 3 * d if gated else 6 * d),
