@@ -903,8 +903,8 @@ BILL = Question(
         ),
         "no-key-offsets": (
             _bill(offsets=lambda d, kv, d_ff, gated: 0 if gated else 3 * d + d_ff),
-            "A little too few for the plain block, the fewer the more it shares: two of the four"
-            " layers of attention lack their offsets.",
+            "A little too few for the plain block: two of the four layers of attention lack their"
+            " offsets.",
         ),
         "one-offset-too-few": (
             _bill(offsets=lambda d, kv, d_ff, gated: 0 if gated else 2 * d + 2 * kv + d_ff),
