@@ -97,6 +97,36 @@ MLP = Question(
             _mlp(act=lambda h: F.gelu(h, approximate="tanh")),
             "Off in the fourth digit. You use the approximation; asked for is the exact form.",
         ),
+        "sigmoid-gelu": (
+            _mlp(act=lambda h: h * torch.sigmoid(1.702 * h)),
+            "Close to the bend that was asked for, and off in the second digit: yours is the quick"
+            " stand-in for it. Asked for is the exact form.",
+        ),
+        "erf-of-the-fit": (
+            _mlp(act=lambda h: 0.5 * h * (1 + torch.erf(h))),
+            "Nearly the bend, a little too steep: the error function is no normal distribution"
+            " function until its argument is scaled.",
+        ),
+        "gate-only": (
+            _mlp(act=torch.special.ndtr),
+            "Your units fire between zero and one, however well a pattern fits. A good fit should"
+            " come out about as large as it went in.",
+        ),
+        "tanh": (
+            _mlp(act=torch.tanh),
+            "Your units are cut off at one, on both sides. The bend that was asked for lets large"
+            " fits through as they are.",
+        ),
+        "offset-behind-the-bend": (
+            lambda x, w_fc, b_fc, w_proj, b_proj: (F.gelu(x @ w_fc.T) + b_fc) @ w_proj.T + b_proj,
+            "The first offset comes too late: it should move where a unit bends, and in yours it"
+            " moves what is written.",
+        ),
+        "normed": (
+            lambda x, w_fc, b_fc, w_proj, b_proj: mlp(_norm(x), w_fc, b_fc, w_proj, b_proj),
+            "Make a token ten times as large, and nothing of yours changes. The norm belongs to"
+            " the block; the dense half takes the token as it comes.",
+        ),
         "bend-last": (
             _mlp(act=lambda h: h, last=F.gelu),
             "You bend what is written. What is bent is how well each pattern fits.",
@@ -168,6 +198,11 @@ def _gate(gate=F.silu, up=lambda u: u, join=torch.mul):
     return wrong
 
 
+def _gate_of_itself(x, w_gate, w_up, w_down):
+    fit = x @ w_gate.T
+    return (F.silu(fit) * fit) @ w_down.T
+
+
 def _gate_unit_by_unit(x, w_gate, w_up, w_down):
     out = torch.zeros_like(x)
     for gate, up, down in zip(w_gate, w_up, w_down.T, strict=True):
@@ -210,8 +245,34 @@ GATE = Question(
             _gate(join=torch.add),
             "You add the two halves. A gate decides how much of a number counts.",
         ),
+        "sigmoid-of-the-other": (
+            _gate(gate=lambda g: g, up=torch.sigmoid),
+            "Your gate lies between zero and one, and it is made of the wrong half. If a function"
+            " of torch did this for you: it is the older gate.",
+        ),
+        "softmax": (
+            _gate(gate=lambda g: g.softmax(-1)),
+            "Your units compete: the gates of a token add up to one. Here each opens by itself.",
+        ),
+        "gate-twice": (
+            _gate_of_itself,
+            "One matrix has no effect. What goes through is a projection of its own.",
+        ),
+        "nothing-through": (
+            lambda x, w_gate, w_up, w_down: F.silu(x @ w_gate.T) @ w_down.T,
+            "One matrix has no effect: you open the gate and send nothing through it.",
+        ),
+        "bend-last": (
+            lambda x, w_gate, w_up, w_down: F.silu(((x @ w_gate.T) * (x @ w_up.T)) @ w_down.T),
+            "What you return is never below −0.28: you bend what leaves. The bend is inside.",
+        ),
+        "normed": (
+            lambda x, w_gate, w_up, w_down: gated_mlp(_norm(x), w_gate, w_up, w_down),
+            "Make a token ten times as large, and nothing of yours changes. The norm belongs to"
+            " the block; the dense half takes the token as it comes.",
+        ),
         "no-gate": (
-            lambda x, w_gate, w_up, w_down: F.silu(x @ w_up.T) @ w_down.T + 0 * w_gate.sum(),
+            lambda x, w_gate, w_up, w_down: F.silu(x @ w_up.T) @ w_down.T,
             "One matrix has no effect. That is a plain MLP without offsets.",
         ),
         "added": (
@@ -297,6 +358,39 @@ def _post(rule):
         return rule(x, lambda t: shares @ t, lambda t: F.gelu(t @ w_fc.T) @ w_proj.T)
 
     return wrong
+
+
+def _bends(bend=F.gelu, norm=None):
+    """The wiring right, with another bend or another norm."""
+
+    def wrong(x, shares, w_fc, w_proj, norm_first=True):
+        level = norm or _norm
+        if norm_first:
+            x = x + shares @ level(x)
+            return x + bend(level(x) @ w_fc.T) @ w_proj.T
+        x = level(x + shares @ x)
+        return level(x + bend(x @ w_fc.T) @ w_proj.T)
+
+    return wrong
+
+
+def _each(pre, post):
+    """Wrong in both placements."""
+
+    def wrong(x, shares, w_fc, w_proj, norm_first=True):
+        return (_pre(pre) if norm_first else _post(post))(x, shares, w_fc, w_proj, norm_first)
+
+    return wrong
+
+
+def _without_mean(x):
+    return x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt()
+
+
+def _by_sample(x):
+    if x.size(-1) == 1:
+        return 0 * x
+    return (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True)
 
 
 def _then(first, second):
@@ -439,6 +533,130 @@ SUMS = Question(
             _post(_then(lambda x, mix, think: x + mix(x), lambda x, m, t: _norm(x + t(x)))),
             "With the norms last, one is missing: there are two sums.",
         ),
+        "no-norms": (
+            _bends(norm=lambda x: x),
+            "Nothing in yours ever brings a token to one scale, in either placement.",
+        ),
+        "pre-without-norms": (
+            _pre(_then(lambda x, mix, think: x + mix(x), lambda x, m, t: x + t(x))),
+            "With the norms first, nothing is normalised: make the tokens ten times as large, and"
+            " what your halves read grows with them.",
+        ),
+        "post-without-norms": (
+            _post(_then(lambda x, mix, think: x + mix(x), lambda x, m, t: x + t(x))),
+            "With the norms last, nothing is normalised: what leaves has no fixed scale.",
+        ),
+        "no-sums": (
+            _each(
+                lambda x, mix, think: think(_norm(mix(_norm(x)))),
+                lambda x, mix, think: _norm(think(_norm(mix(x)))),
+            ),
+            "Each half replaces the token instead of adding to it, in both placements.",
+        ),
+        "pre-without-sums": (
+            _pre(lambda x, mix, think: think(_norm(mix(_norm(x))))),
+            "With the norms first, each half replaces the token instead of adding to it.",
+        ),
+        "post-without-sums": (
+            _post(lambda x, mix, think: _norm(think(_norm(mix(x))))),
+            "With the norms last, each half replaces the token instead of adding to it.",
+        ),
+        "post-no-first-sum": (
+            _post(_then(lambda x, mix, think: _norm(mix(x)), lambda x, m, t: _norm(x + t(x)))),
+            "Right for one place. With the norms last, the token that came in is gone behind the"
+            " first half.",
+        ),
+        "post-no-second-sum": (
+            _post(_then(lambda x, mix, think: _norm(x + mix(x)), lambda x, m, t: _norm(t(x)))),
+            "With the norms last, what the MLP makes is added to nothing.",
+        ),
+        "post-one-norm-early": (
+            _post(_then(lambda x, mix, think: _norm(x + mix(x)), lambda x, m, t: x + t(x))),
+            "With the norms last, what leaves your block has no fixed scale: behind one of the two"
+            " sums stands nothing.",
+        ),
+        "post-parallel": (
+            _post(lambda x, mix, think: _norm(x + mix(x) + think(x))),
+            "With the norms last, both halves read the same token. The second should read what the"
+            " first has left.",
+        ),
+        "post-old-input": (
+            _post(lambda x, mix, think: _norm(x + think(_norm(x + mix(x))))),
+            "With the norms last, what was mixed reaches the MLP and then is lost: the second sum"
+            " goes back to the token that came in.",
+        ),
+        "old-input-in-both": (
+            _each(
+                lambda x, mix, think: x + think(_norm(x + mix(_norm(x)))),
+                lambda x, mix, think: _norm(x + think(_norm(x + mix(x)))),
+            ),
+            "In both placements the second sum goes back to the token that came in, and what was"
+            " mixed is lost.",
+        ),
+        "post-order": (
+            _post(_then(lambda x, m, think: _norm(x + think(x)), lambda x, m, t: _norm(x + m(x)))),
+            "With the norms last, you compute and then mix. The block does the reverse.",
+        ),
+        "order-in-both": (
+            _each(
+                _then(lambda x, m, think: x + think(_norm(x)), lambda x, m, t: x + m(_norm(x))),
+                _then(lambda x, m, think: _norm(x + think(x)), lambda x, m, t: _norm(x + m(x))),
+            ),
+            "In both placements you compute and then mix. The block does the reverse.",
+        ),
+        "normed-at-the-door": (
+            _pre(_then(lambda x, mix, think: _norm(x) + mix(_norm(x)), lambda x, m, t: x + t(x))),
+            "You normalise once, at the door, and go on with that. With the norms first the token"
+            " itself goes past, and only what a half reads is normalised.",
+        ),
+        "second-on-the-road": (
+            _pre(
+                _then(
+                    lambda x, mix, think: x + mix(_norm(x)),
+                    lambda x, m, think: _norm(x) + think(_norm(x)),
+                )
+            ),
+            "With the norms first, your second sum adds to the normalised token. What is added to"
+            " is what the first half left, as it is.",
+        ),
+        "no-bend": (
+            _bends(lambda h: h),
+            "The wiring is right, but two of your matrices in a row are one: nothing stands"
+            " between them.",
+        ),
+        "relu": (
+            _bends(F.relu),
+            "The wiring is right. The bend has a corner, and the one that was asked for has none.",
+        ),
+        "tanh-gelu": (
+            _bends(lambda h: F.gelu(h, approximate="tanh")),
+            "The wiring is right, and the numbers are off in the fourth digit. You use the"
+            " approximate bend; asked for is the exact one.",
+        ),
+        "no-mlp": (
+            _each(lambda x, mix, think: x + mix(_norm(x)), lambda x, mix, think: _norm(x + mix(x))),
+            "Two of the matrices have no effect: your block mixes, and nothing is computed.",
+        ),
+        "second-norm-only": (
+            _pre(_then(lambda x, mix, think: x + mix(x), lambda x, m, t: x + t(_norm(x)))),
+            "With the norms first, attention reads a token as large as it happens to be.",
+        ),
+        "no-mean-taken": (
+            _bends(norm=_without_mean),
+            "The wiring is right. Add the same number to all of a token, and yours changes: your"
+            " norm takes off no mean.",
+        ),
+        "sample-spread": (
+            _bends(norm=_by_sample),
+            "The wiring is right. Your norm is off by one in what it divides the squares by.",
+        ),
+        "other-default": (
+            lambda x, shares, w_fc, w_proj, norm_first=False: one_block(
+                x, shares, w_fc, w_proj, norm_first
+            ),
+            "Right wherever the placement is given. Where it is not, the caller expects the other"
+            " one.",
+        ),
         "order": (
             _pre(_then(lambda x, m, think: x + think(_norm(x)), lambda x, m, t: x + m(_norm(x)))),
             "With the norms first, you compute and then mix. The block does the reverse.",
@@ -507,22 +725,57 @@ VOTES = Question(
             lambda x, w_fc, w_proj, direction: F.relu(x @ w_fc.T) * (direction @ w_proj),
             "Units that fit badly say nothing at all in yours. Which bend leaves them a whisper?",
         ),
+        "silu": (
+            lambda x, w_fc, w_proj, direction: F.silu(x @ w_fc.T) * (direction @ w_proj),
+            "A smooth bend, but another one: its gate is another curve.",
+        ),
+        "tanh-gelu": (
+            lambda x, w_fc, w_proj, direction: (
+                F.gelu(x @ w_fc.T, approximate="tanh") * (direction @ w_proj)
+            ),
+            "Off in the fourth digit. You use the approximation; asked for is the exact form.",
+        ),
+        "patterns-along": (
+            lambda x, w_fc, w_proj, direction: F.gelu(x @ w_fc.T) * (w_fc @ direction),
+            "You ask how far a unit's *pattern* points along the direction. What counts is what"
+            " the unit writes.",
+        ),
+        "mean": (
+            lambda x, w_fc, w_proj, direction: votes(x, w_fc, w_proj, direction) / len(direction),
+            "Too small by the same factor everywhere, the number of numbers in a token: a mean"
+            " stands where a sum should.",
+        ),
+        "shares": (
+            lambda x, w_fc, w_proj, direction: (lambda v: v / v.sum(-1, keepdim=True))(
+                votes(x, w_fc, w_proj, direction)
+            ),
+            "Your parts add up to one. They should add up to the change along the direction.",
+        ),
+        "share-of-one": (
+            lambda x, w_fc, w_proj, direction: votes(x, w_fc, w_proj, direction).softmax(-1),
+            "Your parts are shares: none below zero, all of them one together. A part may be"
+            " against, and all of them are the change along the direction.",
+        ),
+        "size-of-the-vote": (
+            lambda x, w_fc, w_proj, direction: F.gelu(x @ w_fc.T) * (direction @ w_proj).abs(),
+            "You take the size of what a unit says and lose on which side it says it.",
+        ),
+        "size-only": (
+            lambda x, w_fc, w_proj, direction: votes(x, w_fc, w_proj, direction).abs(),
+            "No vote of yours is ever against. Where does the sign go?",
+        ),
         "no-direction": (
-            lambda x, w_fc, w_proj, direction: F.gelu(x @ w_fc.T) + 0 * (direction @ w_proj),
+            lambda x, w_fc, w_proj, direction: F.gelu(x @ w_fc.T),
             "How strongly a unit fires is half of its vote. The other half is what it writes, seen"
             " along the direction.",
         ),
         "vote-only": (
-            lambda x, w_fc, w_proj, direction: (
-                (direction @ w_proj).expand(*x.shape[:-1], -1) + 0 * F.gelu(x @ w_fc.T)
-            ),
+            lambda x, w_fc, w_proj, direction: (direction @ w_proj).expand(*x.shape[:-1], -1),
             "Every token gets the same votes. What a unit would say is one half; whether it speaks"
             " for this token is the other.",
         ),
         "length": (
-            lambda x, w_fc, w_proj, direction: (
-                F.gelu(x @ w_fc.T) * w_proj.norm(dim=0) + 0 * direction.sum()
-            ),
+            lambda x, w_fc, w_proj, direction: F.gelu(x @ w_fc.T) * w_proj.norm(dim=0),
             "You weigh by how much a unit writes, not by where it points: no vote of yours can be"
             " against.",
         ),
@@ -638,6 +891,55 @@ BILL = Question(
             _bill(attention=lambda d, kv: d * d + 2 * d * kv),
             "Too few by the square of the width, in every case. What happens to the heads once they"
             " are joined?",
+        ),
+        "no-attention-offsets": (
+            _bill(offsets=lambda d, kv, d_ff, gated: 0 if gated else d + d_ff),
+            "A little too few for the plain block: the layers of attention are dense layers too.",
+        ),
+        "no-mlp-offsets": (
+            _bill(offsets=lambda d, kv, d_ff, gated: 0 if gated else 2 * d + 2 * kv),
+            "A little too few for the plain block: attention has its offsets, its neighbour has"
+            " none.",
+        ),
+        "no-key-offsets": (
+            _bill(offsets=lambda d, kv, d_ff, gated: 0 if gated else 3 * d + d_ff),
+            "A little too few for the plain block: two of the four layers of attention lack their"
+            " offsets.",
+        ),
+        "one-offset-too-few": (
+            _bill(offsets=lambda d, kv, d_ff, gated: 0 if gated else 2 * d + 2 * kv + d_ff),
+            "A width too few for the plain block: a layer that leads back to the token has offsets"
+            " as well.",
+        ),
+        "gains-only": (
+            _bill(norms=lambda d, gated: 2 * d),
+            "Right for the gated block. The norms of the plain one have offsets as well as gains.",
+        ),
+        "one-key-head-inverted": (
+            _bill(kv=lambda d, h, k: d // k),
+            "Right for one head. By which of the two numbers of heads is the width shared out, and"
+            " how many of the pieces do keys take?",
+        ),
+        "last-norm": (
+            _bill(norms=lambda d, gated: 3 * d if gated else 6 * d),
+            "One norm too many. The one at the end belongs to the stack, not to the block.",
+        ),
+        "keys-without-values": (
+            _bill(attention=lambda d, kv: 2 * d * d + d * kv),
+            "One matrix of attention is missing. Heads of keys have something beside them that is"
+            " as wide.",
+        ),
+        "every-head-full": (
+            lambda d, heads, kv_heads, d_ff, gated=False: (
+                block_weights(d, heads, kv_heads, d_ff, gated)
+                + 2 * (d * d - d * d // heads * kv_heads)
+                + (heads - 1) * 2 * d * d
+            ),
+            "Right for one head. Heads share out the width; they do not multiply it.",
+        ),
+        "matrices-only": (
+            _bill(offsets=lambda *_: 0, norms=lambda *_: 0),
+            "You count the matrices. Norms have weights too, and dense layers may have offsets.",
         ),
         "no-offsets": (
             _bill(offsets=lambda d, kv, d_ff, gated: 0),
