@@ -290,3 +290,21 @@ def test_the_copy_for_the_box_holds_no_question(tmp_path):
     text = "".join(path.read_text() for path in (tmp_path / "lumen" / "exercises").rglob("*.py"))
     assert "class Later" in text and "QUESTIONS" not in text
     assert [p.name for p in (tmp_path / "lumen" / "exercises").glob("*.py")] == ["__init__.py"]
+
+
+def test_what_a_box_buried_deep_is_taken_away(makings):
+    opened = makings.open()
+    deep = "import os\nfor _ in range(1100):\n    os.mkdir('d')\n    os.chdir('d')"
+    assert cell(opened, deep) is None
+    scratch = opened.scratch
+    opened.close()
+    assert makings.level == 1 or not os.path.exists(scratch)
+
+
+def test_where_no_room_is_left_it_is_told(makings, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module.tempfile, "TemporaryFile", full)
+    with pytest.raises(NoSandbox, match="found no room: .*No space left"):
+        makings.open()

@@ -63,7 +63,7 @@ def main(sets: Sets, arguments: Sequence[str] | None = None) -> int:
     torch.set_num_threads(1)
     try:
         return options.do(sets, options)
-    except (Refused, NoSandbox, Unreadable, FileNotFoundError, ValueError) as error:
+    except (Refused, NoSandbox, Unreadable, OSError, ValueError) as error:
         print(f"lumen: {error}", file=sys.stderr)
         return 2
 

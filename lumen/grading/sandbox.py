@@ -198,14 +198,14 @@ class Box:
         self._loan = sandbox.lend()
         self.user = self._loan.user if self._loan else users.FIRST
         self.scratch = "/tmp"
-        if sandbox.level > 1:
-            self.scratch = tempfile.mkdtemp(prefix="lumen-scratch-")
-            for made in _font_lists():
-                shutil.copyfile(made, Path(self.scratch, made.name))
         if sandbox.level == 2:
             self._loan.clear()
-            os.chown(self.scratch, self.user, self.user)
-        self.said = tempfile.TemporaryFile()  # noqa: SIM115
+        try:
+            self.said = tempfile.TemporaryFile()  # noqa: SIM115
+            if sandbox.level > 1:
+                self._make_scratch()
+        except OSError as error:
+            raise NoSandbox(f"{NAMES[sandbox.level]} found no room: {error}") from None
         try:
             self.process = subprocess.Popen(
                 sandbox.command(self.user),
@@ -226,6 +226,13 @@ class Box:
             said = self._last_words()
             self.close()
             raise NoSandbox(f"{NAMES[sandbox.level]} did not start: {said or failure}") from None
+
+    def _make_scratch(self) -> None:
+        self.scratch = tempfile.mkdtemp(prefix="lumen-scratch-")
+        for made in _font_lists():
+            shutil.copyfile(made, Path(self.scratch, made.name))
+        if self.sandbox.level == 2:
+            os.chown(self.scratch, self.user, self.user)
 
     def ask(self, request: Mapping, seconds: float) -> dict:
         number = os.urandom(8).hex()
@@ -285,7 +292,7 @@ class Box:
         if self.sandbox.level == 2:
             self._loan.clear()
         if self.sandbox.level > 1:
-            shutil.rmtree(self.scratch, ignore_errors=True)
+            users.remove(self.scratch)
         if self._loan:
             self._loan.end()
 
