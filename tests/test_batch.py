@@ -4,6 +4,7 @@ import json
 import os
 import random
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,16 @@ def test_a_result_comes_back_as_it_was_kept(record):
     )
     record.keep(kept)
     assert record.result("Ann Öz 李") == kept
+
+
+def test_remarks_are_kept_and_a_result_of_an_older_batch_has_none(record):
+    kept = replace(result("a"), remarks=("Code cell 1 stopped with SyntaxError.",))
+    record.keep(kept)
+    assert record.result("a") == kept
+    old = json.loads(record.path_of("a").read_text())
+    del old["remarks"]
+    record.path_of("a").write_text(json.dumps(old))
+    assert record.result("a").remarks == ()
 
 
 @pytest.mark.parametrize(

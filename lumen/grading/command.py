@@ -143,10 +143,8 @@ def _check(sets: Sets, options: argparse.Namespace) -> int:
     with _sandbox(options) as sandbox:
         sitting = Sitting(submission.cells, sandbox)
         marks = sitting.marks(questions, PUBLIC_SEEDS)
-    for number in sorted(sitting.told):
-        print(f"Cell {number} ended Python or did not end itself ({sitting.told[number]}).")
-    for number in sorted(sitting.faults):
-        print(f"Cell {number} stopped with {report.printable(sitting.faults[number])}.")
+    for remark in sitting.remarks():
+        print(report.printable(remark))
     for mark in marks:
         verdict = sitting.verdicts.get(mark.question)
         shown = repr(verdict) if verdict else f"{mark.question}: {mark.verdict}\n{mark.hint}"
@@ -163,6 +161,11 @@ def _grade(sets: Sets, options: argparse.Namespace) -> int:
         raise Refused("--resume keeps what is there and --force throws it away: choose one")
     if not options.out.resolve().parent.is_dir():
         raise Refused(f"there is no folder {options.out.resolve().parent} to write the table in")
+    if options.out.resolve().is_relative_to(options.folder.resolve()):
+        raise Refused(
+            f"{options.out} would lie among the submissions and be taken for one:"
+            f" write it outside of {options.folder}"
+        )
     shard = _shard(options)
     sets = _with_private(sets, options.private)
     if options.set:

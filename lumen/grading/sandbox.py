@@ -205,6 +205,8 @@ class Box:
             if sandbox.level > 1:
                 self._make_scratch()
         except OSError as error:
+            if self._loan:
+                self._loan.end()
             raise NoSandbox(f"{NAMES[sandbox.level]} found no room: {error}") from None
         try:
             self.process = subprocess.Popen(
