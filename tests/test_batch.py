@@ -4,16 +4,20 @@ import json
 import os
 import random
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from lumen.exercises import SETS
 from lumen.grading import batch
 from lumen.grading.batch import Plan, Record, Result, draw_seeds, grade_all, read_seeds, write_whole
-from lumen.grading.examine import Mark
-from lumen.grading.sandbox import NoSandbox
+from lumen.grading.check import check
+from lumen.grading.examine import Mark, Sitting
+from lumen.grading.question import Answer, Case
+from lumen.grading.sandbox import Limits, NoSandbox
 from lumen.grading.submissions import Submission
 
 MARK = Mark("norms.layer", 2, 2, "passed")
@@ -36,6 +40,38 @@ def record(tmp_path):
 
 def run(record, submissions, grade, jobs=2, stop=None):
     return list(grade_all(submissions, grade, record, jobs, stop or threading.Event()))
+
+
+# ---- one submission
+
+
+def test_a_slow_start_is_not_taken_from_the_learners_time():
+    class Slow:
+        limits = Limits(submission_seconds=0.2)
+
+        def open(self):
+            time.sleep(0.3)
+            return self
+
+        def ask(self, request, seconds):
+            return {"found": "missing"}
+
+        def close(self):
+            pass
+
+    question = SETS["norms"][0]
+    assert [m.verdict for m in Sitting([""], Slow()).marks([question], [0])] == ["missing"]
+
+
+def test_a_reference_that_nothing_can_be_told_from_is_an_error():
+    for answer in (torch.zeros(1 << 19), torch.zeros(2, dtype=torch.complex64), object(), [set()]):
+        wanted = replace(
+            SETS["norms"][0],
+            cases=lambda seed: [Case("one", {})],
+            reference=lambda answer=answer: answer,
+        )
+        with pytest.raises(ValueError, match="reference's answer to 'one' is no plain data, or"):
+            check(lambda case: Answer(), wanted)
 
 
 # ---- the record

@@ -17,11 +17,12 @@ from lumen.grading import command, report
 from lumen.grading.command import Progress, main
 from lumen.grading.examine import TELLING
 from lumen.grading.question import Question
-from lumen.grading.sandbox import NAMES
+from lumen.grading.sandbox import NAMES, _seen
 from tests import boxes
 from tests.attacks import FULL, POINTS, RIGHT, SET, TARGETS, WRONG, notebook, without
 
 ROOT = Path(__file__).resolve().parents[1]
+SEEN = _seen()
 LEARNER = next(p for p in sorted((ROOT / "exercises").glob("*.ipynb")) if "12_norm" in p.name)
 
 
@@ -192,6 +193,14 @@ def test_at_level_2_a_folder_that_others_can_read_is_refused(folder, tmp_path, g
         for path, mode in modes:
             path.chmod(mode)
     assert status == 2 and "chmod go-rwx" in said
+
+
+def test_at_level_1_a_folder_among_the_systems_files_is_refused(folder, grade, monkeypatch):
+    boxes.need(1)
+    put(folder, cyd=b"no")
+    monkeypatch.setattr("lumen.grading.sandbox._seen", lambda: [*SEEN, str(folder.parent)])
+    status, said = grade("--sandbox", "1")
+    assert status == 2 and f"level 1 shows {folder}" in said
 
 
 # ---- stopped, and resumed

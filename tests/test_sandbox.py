@@ -283,6 +283,7 @@ def test_whether_others_may_read_is_read_from_all_modes(tmp_path):
         folder.chmod(mode)
         file.chmod(file_mode)
         assert readable_at_level_2(file) is expected
+        assert readable_at_level_2(folder) is (above and mode != 0o700)
 
 
 def test_the_copy_for_the_box_holds_no_question(tmp_path):
@@ -308,3 +309,10 @@ def test_where_no_room_is_left_it_is_told(makings, monkeypatch):
     monkeypatch.setattr(module.tempfile, "TemporaryFile", full)
     with pytest.raises(NoSandbox, match="found no room: .*No space left"):
         makings.open()
+
+
+def test_level_1_knows_what_it_shows(tmp_path):
+    boxes.need(1)
+    with Sandbox(1, Limits()) as made:
+        assert made.shows(module.Path("/usr/src/course/midterm.py"))
+        assert not made.shows(tmp_path) and not made.shows(module.Path("/srv/course"))

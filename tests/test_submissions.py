@@ -169,6 +169,12 @@ def test_archives_in_archives_end_somewhere(place):
     assert "deep in one another" in found[0].problem
 
 
+def test_archives_without_end_are_not_opened(place):
+    inner = {f"{n}.zip": zipped({"w.txt": b""}) for n in range(submissions.MOST_ARCHIVES)}
+    found = find(place({"ann.zip": zipped(inner), "bob.ipynb": made()}))
+    assert "more than 20 archives lie in it" in found[0].problem and not found[1].problem
+
+
 def test_an_archive_of_too_many_members_is_refused(place, monkeypatch):
     monkeypatch.setattr(submissions, "MOST_MEMBERS", 3)
     many = zipped({f"{n}.txt": b"" for n in range(4)})

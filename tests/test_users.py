@@ -137,3 +137,26 @@ def test_a_folder_deeper_than_python_can_follow_is_removed(tmp_path):
         assert list(tmp_path.iterdir()) == []
     finally:  # the end of the tests could not either
         subprocess.run(["rm", "-rf", str(tmp_path / "d")])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("kind", ["shm", "sem", "msg"])
+def test_memory_that_outlives_its_processes_is_removed(kind):
+    user, libc = users.LAST, ctypes.CDLL(None)
+    make = {
+        "shm": lambda: libc.shmget(0, 4096, 0o1600),
+        "sem": lambda: libc.semget(0, 1, 0o1600),
+        "msg": lambda: libc.msgget(0, 0o1600),
+    }[kind]
+    child = os.fork()
+    if child == 0:
+        os.setresuid(user, user, user)
+        os._exit(0 if make() >= 0 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    try:
+        rows = (users.Path("/proc/sysvipc") / kind).read_text()
+    except OSError:
+        pytest.skip("this system does not tell what there is")
+    assert f" {user} " in rows
+    users.remove_shared_memory_of(user)
+    assert f" {user} " not in (users.Path("/proc/sysvipc") / kind).read_text()

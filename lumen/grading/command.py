@@ -44,7 +44,6 @@ from lumen.grading.sandbox import (
     Sandbox,
     choose,
     package_folder,
-    readable_at_level_2,
 )
 from lumen.grading.submissions import find, find_one
 
@@ -174,8 +173,7 @@ def _grade(sets: Sets, options: argparse.Namespace) -> int:
     submissions = find(options.folder)[shard[0] - 1 :: shard[1]]
     head = _head(options, record)
     with _sandbox(options) as sandbox:
-        if sandbox.level == 2:
-            _refuse_open(options.folder, options.private, options.seed_file)
+        _refuse_open(sandbox, options.folder, options.private, options.seed_file)
         if not options.resume:
             for old in record.folder.glob("*.json"):
                 old.unlink()
@@ -263,8 +261,8 @@ def _gradescope(sets: Sets, options: argparse.Namespace) -> int:
     _set(sets, options.set)
     submission = find_one(options.submission)
     with _sandbox(options) as sandbox:
-        if sandbox.level == 2:
-            _refuse_open(options.private, options.seed_file, package_folder())
+        closed = [package_folder()] if sandbox.level == 2 else []  # level 1 hides what is in it
+        _refuse_open(sandbox, options.private, options.seed_file, *closed)
         plan = Plan(sets, _seeds(options.seed_file), sandbox, options.set)
         result = plan.grade(submission)
     write_whole(options.results, json.dumps(report.gradescope(result), indent=1))
@@ -298,9 +296,16 @@ def _sandbox(options: argparse.Namespace) -> Sandbox:
     return sandbox
 
 
-def _refuse_open(*paths: Path | None) -> None:
+def _refuse_open(sandbox: Sandbox, *paths: Path | None) -> None:
     for path in paths:
-        if path and readable_at_level_2(path):
+        if path is None or sandbox.level == 3 or not sandbox.shows(path):
+            continue
+        if sandbox.level == 1:
+            raise Refused(
+                f"level 1 shows {path} to a submission, with the system's own files: move it"
+                " to another place, such as a folder in /home or /srv"
+            )
+        else:
             raise Refused(
                 f"level 2 cannot hide {path} from a submission, since others may read it:"
                 f" chmod go-rwx {path}"

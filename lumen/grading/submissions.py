@@ -18,6 +18,7 @@ from lumen.grading.notebook import MOST_NOTEBOOK, Unreadable, code_cells
 MOST_ARCHIVE = 200 << 20
 MOST_MEMBERS = 20_000
 DEEPEST_ARCHIVE = 4
+MOST_ARCHIVES = 20
 NOISE = (".ipynb_checkpoints", "__MACOSX", "__pycache__")
 # what course systems and instructors lay beside what was handed in
 ATTENDANT = (".txt", ".csv", ".md")
@@ -220,7 +221,7 @@ def _submission(entry: Entry) -> Iterator[Submission]:
         if name.lower().endswith(end):
             name = name[: -len(end)]
     try:
-        notebooks = [entry] if entry.is_notebook else list(_notebooks(entry))
+        notebooks = [entry] if entry.is_notebook else list(_notebooks(entry, []))
     except Unreadable as problem:
         yield Submission(name, entry.where, problem=str(problem))
         return
@@ -234,12 +235,16 @@ def _submission(entry: Entry) -> Iterator[Submission]:
         yield _read(name, notebooks[0])
 
 
-def _notebooks(entry: Entry) -> Iterator[Entry]:
+def _notebooks(entry: Entry, archives: list[Entry]) -> Iterator[Entry]:
+    if _is_archive(entry.name) and entry.holds:
+        archives.append(entry)
+        if len(archives) > MOST_ARCHIVES:
+            raise Unreadable(f"more than {MOST_ARCHIVES} archives lie in it")
     for child in entry.children():
         if child.is_notebook:
             yield child
         elif child.holds:
-            yield from _notebooks(child)
+            yield from _notebooks(child, archives)
 
 
 def _read(name: str, entry: Entry) -> Submission:

@@ -50,7 +50,8 @@ class Loan:
     def clear(self) -> None:
         """Take away what ran or was left behind as this user, by a batch that was killed, say."""
         kill_all_of(self.user)
-        for shared in ("/tmp", "/var/tmp", "/dev/shm"):
+        remove_shared_memory_of(self.user)
+        for shared in ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/lock"):
             remove_files_of(self.user, Path(shared))
 
     def end(self) -> None:
@@ -107,6 +108,19 @@ def processes_of(user: int) -> list[int]:
             if f"\nUid:\t{user}\t" in status and not dead:
                 found.append(int(entry.name))
     return found
+
+
+def remove_shared_memory_of(user: int) -> None:
+    """Remove the shared memory, semaphores and queues of System V, which outlive every process."""
+    for kind, option in (("shm", "-m"), ("sem", "-s"), ("msg", "-q")):
+        try:
+            names, *rows = Path(f"/proc/sysvipc/{kind}").read_text().splitlines()
+        except (OSError, ValueError):
+            continue
+        owner = names.split().index("cuid")
+        for row in map(str.split, rows):
+            if row[owner] == str(user):
+                subprocess.run(["ipcrm", option, row[1]], stderr=subprocess.DEVNULL)
 
 
 def remove_files_of(user: int, folder: Path) -> None:
