@@ -173,7 +173,9 @@ def _grade(sets: Sets, options: argparse.Namespace) -> int:
     submissions = find(options.folder)[shard[0] - 1 :: shard[1]]
     head = _head(options, record)
     with _sandbox(options) as sandbox:
-        _refuse_open(sandbox, options.folder, options.private, options.seed_file)
+        # the record is closed to another user, which is what a box of level 2 is
+        record_too = [record.folder] if sandbox.level == 1 else []
+        _refuse_open(sandbox, options.folder, options.private, options.seed_file, *record_too)
         if not options.resume:
             for old in record.folder.glob("*.json"):
                 old.unlink()
