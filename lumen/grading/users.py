@@ -87,8 +87,9 @@ def kill_all_of(user: int) -> None:
                 os._exit(0)
         os.waitpid(child, 0)
         for process in found:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+            if _is_of(user, process):  # the number may be another's by now
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
         time.sleep(0.02)
 
 
@@ -97,17 +98,17 @@ def processes_of(user: int) -> list[int]:
 
     One whose first thread has ended is called a zombie even while its other threads run.
     """
-    found = []
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            try:
-                status = Path(entry.path, "status").read_text(errors="replace")
-            except OSError:
-                continue
-            dead = "\nState:\tZ" in status and "\nThreads:\t1\n" in status
-            if f"\nUid:\t{user}\t" in status and not dead:
-                found.append(int(entry.name))
-    return found
+    numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [number for number in numbers if _is_of(user, number)]
+
+
+def _is_of(user: int, process: int) -> bool:
+    try:
+        status = Path(f"/proc/{process}/status").read_text(errors="replace")
+    except OSError:
+        return False
+    dead = "\nState:\tZ" in status and "\nThreads:\t1\n" in status
+    return f"\nUid:\t{user}\t" in status and not dead
 
 
 def remove_shared_memory_of(user: int) -> None:
