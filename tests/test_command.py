@@ -359,6 +359,19 @@ def test_a_private_file_that_brings_nothing_is_refused(folder, tmp_path, grade, 
     assert status == 2 and words in said
 
 
+@pytest.mark.parametrize(
+    "answer", ["torch.zeros(1 << 19)", "torch.zeros(2, dtype=torch.complex64)", "[set()]"]
+)
+def test_a_private_question_that_nothing_can_fail_is_refused(folder, tmp_path, grade, answer):
+    text = PAGE[PAGE.index("# midterm.py") : PAGE.index("def more(seed)")]
+    right = "x.square().sum(dim=-1).sqrt()"
+    assert right in text
+    (tmp_path / "mine.py").write_text(text.replace(right, answer))
+    put(folder, a=b"no")
+    status, said = grade("--private", str(tmp_path / "mine.py"))
+    assert status == 2 and "midterm.norms: the reference's answer to 'a matrix'" in said
+
+
 # ---- what the instructors' page says
 
 PAGE = (ROOT / "exercises" / "INSTRUCTORS.md").read_text(encoding="utf-8")

@@ -36,7 +36,7 @@ from lumen.grading.check import PUBLIC_SEEDS
 from lumen.grading.examine import Sitting
 from lumen.grading.gradescope import write_zip
 from lumen.grading.notebook import Unreadable, set_of
-from lumen.grading.question import Question
+from lumen.grading.question import Array, Foreign, Question, run
 from lumen.grading.sandbox import (
     PROMISES,
     Limits,
@@ -356,10 +356,32 @@ def _with_private(sets: Sets, path: Path | None) -> Sets:
     for name in cases:
         if name not in known:
             raise Refused(f"{path} has cases for {name!r}, and there is no such question")
-    return {
+    joined = {
         name: tuple(_with_cases(question, cases.get(question.name)) for question in questions)
         for name, questions in joined.items()
     }
+    for name, questions in joined.items():
+        for question in questions:
+            if name in more or question.name in cases:
+                _refuse_incomparable(question)
+    return joined
+
+
+def _refuse_incomparable(question: Question) -> None:
+    """Refuse a question whose right answers could not be told from wrong ones."""
+    for case in question.cases(PUBLIC_SEEDS[0]):
+        if not _can_be_compared(run(question.reference, case).value):
+            raise Refused(
+                f"{question.name}: the reference's answer to {case.label!r} is no plain data, or"
+                " a tensor too large or of a dtype that is not compared"
+            )
+
+
+def _can_be_compared(value: object) -> bool:
+    """Whether packed data crossed with its numbers."""
+    if type(value) in (list, tuple):
+        return all(map(_can_be_compared, value))
+    return type(value) is not Foreign and not (type(value) is Array and value.data is None)
 
 
 def _with_cases(question: Question, more: Callable | None) -> Question:
