@@ -4,6 +4,8 @@ import json
 import os
 import random
 import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,8 @@ import pytest
 from lumen.exercises import SETS
 from lumen.grading import batch
 from lumen.grading.batch import Plan, Record, Result, draw_seeds, grade_all, read_seeds, write_whole
-from lumen.grading.examine import Mark
-from lumen.grading.sandbox import NoSandbox
+from lumen.grading.examine import Mark, Sitting
+from lumen.grading.sandbox import Limits, NoSandbox
 from lumen.grading.submissions import Submission
 
 MARK = Mark("norms.layer", 2, 2, "passed")
@@ -37,6 +39,27 @@ def run(record, submissions, grade, jobs=2, stop=None):
     return list(grade_all(submissions, grade, record, jobs, stop or threading.Event()))
 
 
+# ---- one submission
+
+
+def test_a_slow_start_is_not_taken_from_the_learners_time():
+    class Slow:
+        limits = Limits(submission_seconds=0.2)
+
+        def open(self):
+            time.sleep(0.3)
+            return self
+
+        def ask(self, request, seconds):
+            return {"found": "missing"}
+
+        def close(self):
+            pass
+
+    question = SETS["norms"][0]
+    assert [m.verdict for m in Sitting([""], Slow()).marks([question], [0])] == ["missing"]
+
+
 # ---- the record
 
 
@@ -46,6 +69,16 @@ def test_a_result_comes_back_as_it_was_kept(record):
     )
     record.keep(kept)
     assert record.result("Ann Öz 李") == kept
+
+
+def test_remarks_are_kept_and_a_result_of_an_older_batch_has_none(record):
+    kept = replace(result("a"), remarks=("Code cell 1 stopped with SyntaxError.",))
+    record.keep(kept)
+    assert record.result("a") == kept
+    old = json.loads(record.path_of("a").read_text())
+    del old["remarks"]
+    record.path_of("a").write_text(json.dumps(old))
+    assert record.result("a").remarks == ()
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,12 @@ from lumen.grading import command, report
 from lumen.grading.command import Progress, main
 from lumen.grading.examine import TELLING
 from lumen.grading.question import Question
-from lumen.grading.sandbox import NAMES
+from lumen.grading.sandbox import NAMES, _seen
 from tests import boxes
 from tests.attacks import FULL, POINTS, RIGHT, SET, TARGETS, WRONG, notebook, without
 
 ROOT = Path(__file__).resolve().parents[1]
+SEEN = _seen()
 LEARNER = next(p for p in sorted((ROOT / "exercises").glob("*.ipynb")) if "12_norm" in p.name)
 
 
@@ -88,6 +89,35 @@ def test_what_is_there_is_not_written_over(folder, tmp_path, grade):
     assert (tmp_path / "grades.csv").read_text() == "mine"
     assert grade("--force")[0] == 0
     assert totals(tmp_path / "grades.csv") == {"cyd": 0}
+
+
+def test_a_table_among_the_submissions_is_refused(folder, grade):
+    put(folder, cyd=b"no")
+    status, said = grade(out="handed in/grades.csv")
+    assert status == 2 and "among the submissions" in said
+    assert [path.name for path in folder.iterdir()] == ["cyd.ipynb"]
+
+
+def test_who_has_nothing_is_told_why(folder, tmp_path, grade):
+    inside = "\n".join(RIGHT).replace("\n", "\n    ")
+    put(folder, other=notebook(["def drop_out(): ...", 'score("dropout", globals())']))
+    put(folder, broken=notebook(["import torch", "\n".join([*RIGHT, "def f(:"])]))
+    put(folder, wrapped=notebook([f"class All:\n    {inside}"]))
+    put(folder, own=notebook(["class Said(Exception): ...", "raise Said"]))
+    assert grade("--set", SET)[0] == 0
+    kept = {}
+    for path in (tmp_path / "grades.record").glob("*-*.json"):
+        one = json.loads(path.read_text())
+        kept[one["submission"]] = one
+    assert kept["other"]["remarks"][0] == f"It answers the set dropout, and {SET} was asked."
+    assert kept["broken"]["remarks"][0].endswith(") stopped with SyntaxError.")
+    assert kept["broken"]["remarks"][0].startswith("Code cell 2 (")
+    assert kept["own"]["remarks"] == [
+        "Code cell 2 ('raise Said') stopped with an error of another type."
+    ]
+    for mark in kept["wrapped"]["marks"]:
+        assert mark["hint"].startswith("There is no function `")
+        assert "outside of any class" in mark["hint"]
 
 
 def test_shards_together_are_the_whole(folder, tmp_path, grade):
@@ -165,6 +195,14 @@ def test_at_level_2_a_folder_that_others_can_read_is_refused(folder, tmp_path, g
     assert status == 2 and "chmod go-rwx" in said
 
 
+def test_at_level_1_a_folder_among_the_systems_files_is_refused(folder, grade, monkeypatch):
+    boxes.need(1)
+    put(folder, cyd=b"no")
+    monkeypatch.setattr("lumen.grading.sandbox._seen", lambda: [*SEEN, str(folder.parent)])
+    status, said = grade("--sandbox", "1")
+    assert status == 2 and f"level 1 shows {folder}" in said
+
+
 # ---- stopped, and resumed
 
 
@@ -238,8 +276,10 @@ def test_check_says_what_the_notebook_would(folder, capsys):
     put(folder, mine=notebook([*WRONG, f'score("{SET}", globals())', "1 / 0"]))
     assert main(SETS, ["check", str(folder / "mine.ipynb")]) == 1
     said = capsys.readouterr().out
-    assert f"Cell {len(WRONG) + 1} stopped with NameError." in said
-    assert f"Cell {len(WRONG) + 2} stopped with ZeroDivisionError." in said
+    where = f"Code cell {len(WRONG) + 1} ('score(\"{SET}\", globals())')"
+    assert f"{where} stopped with NameError." in said
+    where = f"Code cell {len(WRONG) + 2} ('1 / 0')"
+    assert f"{where} stopped with ZeroDivisionError." in said
     assert f"norms.layer: 0 of {POINTS['layer_norm']} points" in said
     assert f"{SET}: 0 of {FULL} points" in said
     put(folder, right=notebook(RIGHT))
@@ -250,7 +290,8 @@ def test_check_says_what_the_notebook_would(folder, capsys):
 def test_check_names_what_did_not_end(folder, capsys):
     put(folder, mine=notebook([*RIGHT, "import os; os._exit(1)"]))
     assert main(SETS, ["check", str(folder / "mine.ipynb")]) == 0
-    assert f"Cell {len(RIGHT) + 1} ended Python" in capsys.readouterr().out
+    where = f"Code cell {len(RIGHT) + 1} ('import os; os._exit(1)')"
+    assert f"{where} ended Python; only its definitions were kept." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -316,6 +357,19 @@ def test_a_private_file_that_brings_nothing_is_refused(folder, tmp_path, grade, 
     put(folder, a=b"no")
     status, said = grade("--private", str(tmp_path / "mine.py"))
     assert status == 2 and words in said
+
+
+@pytest.mark.parametrize(
+    "answer", ["torch.zeros(1 << 19)", "torch.zeros(2, dtype=torch.complex64)", "[set()]"]
+)
+def test_a_private_question_that_nothing_can_fail_is_refused(folder, tmp_path, grade, answer):
+    text = PAGE[PAGE.index("# midterm.py") : PAGE.index("def more(seed)")]
+    right = "x.square().sum(dim=-1).sqrt()"
+    assert right in text
+    (tmp_path / "mine.py").write_text(text.replace(right, answer))
+    put(folder, a=b"no")
+    status, said = grade("--private", str(tmp_path / "mine.py"))
+    assert status == 2 and "midterm.norms: the reference's answer to 'a matrix'" in said
 
 
 # ---- what the instructors' page says

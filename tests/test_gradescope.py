@@ -59,7 +59,7 @@ def test_a_right_notebook_has_all_points(root):
 def test_half_a_notebook_has_its_points_and_hints(root):
     results = graded(root, notebook(without(TARGETS[0])))
     assert results["score"] == FULL - POINTS[TARGETS[0]]
-    assert "Run the cell that defines the function" in results["tests"][0]["output"]
+    assert "There is no function `layer_norm`. Give it the name" in results["tests"][0]["output"]
 
 
 @pytest.mark.parametrize("content", [b"no notebook", None], ids=["broken", "none"])

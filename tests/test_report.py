@@ -1,6 +1,7 @@
 """Reports: what a spreadsheet, a build server, Gradescope and a person get to see."""
 
 import csv
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import matplotlib.image
@@ -52,6 +53,22 @@ def test_a_name_is_no_formula(tmp_path, name):
     report.write_csv(tmp_path / "x.csv", [result(name, FULL)])
     with open(tmp_path / "x.csv", encoding="utf-8", newline="") as file:
         assert list(csv.reader(file))[1][0] == f"'{name}"
+
+
+def test_who_has_nothing_is_named_with_what_befell(tmp_path):
+    none = Mark("norms.layer", 0, 2, "missing"), Mark("norms.rms", 0, 1, "nothing")
+    remark = "Code cell 1 ('\x1bdef f(') stopped with SyntaxError."
+    told = replace(result("bob", *none), remarks=(remark,))
+    results = [result("ann", *none), told, *RESULTS]
+    said = report.summary(results)
+    assert "2 were graded and have 0 points:" in said
+    assert "  ann: all missing, nothing\n" in said
+    assert f"  bob: {report.printable(remark)}\n" in said and "\x1b" not in said
+    assert "have 0 points:\n  ann" not in report.summary(RESULTS)
+    report.write_junit(tmp_path / "x.xml", results)
+    found = ElementTree.parse(tmp_path / "x.xml").getroot().findall("testsuite/system-err")
+    assert [element.text for element in found] == [report.printable(remark), "the file is empty"]
+    assert report.printable(remark) in report.gradescope(told)["output"]
 
 
 def test_junit_counts_what_failed_and_says_why(tmp_path):

@@ -283,6 +283,7 @@ def test_whether_others_may_read_is_read_from_all_modes(tmp_path):
         folder.chmod(mode)
         file.chmod(file_mode)
         assert readable_at_level_2(file) is expected
+        assert readable_at_level_2(folder) is (above and mode != 0o700)
 
 
 def test_the_copy_for_the_box_holds_no_question(tmp_path):
@@ -290,3 +291,28 @@ def test_the_copy_for_the_box_holds_no_question(tmp_path):
     text = "".join(path.read_text() for path in (tmp_path / "lumen" / "exercises").rglob("*.py"))
     assert "class Later" in text and "QUESTIONS" not in text
     assert [p.name for p in (tmp_path / "lumen" / "exercises").glob("*.py")] == ["__init__.py"]
+
+
+def test_what_a_box_buried_deep_is_taken_away(makings):
+    opened = makings.open()
+    deep = "import os\nfor _ in range(1100):\n    os.mkdir('d')\n    os.chdir('d')"
+    assert cell(opened, deep) is None
+    scratch = opened.scratch
+    opened.close()
+    assert makings.level == 1 or not os.path.exists(scratch)
+
+
+def test_where_no_room_is_left_it_is_told(makings, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module.tempfile, "TemporaryFile", full)
+    with pytest.raises(NoSandbox, match="found no room: .*No space left"):
+        makings.open()
+
+
+def test_level_1_knows_what_it_shows(tmp_path):
+    boxes.need(1)
+    with Sandbox(1, Limits()) as made:
+        assert made.shows(module.Path("/usr/src/course/midterm.py"))
+        assert not made.shows(tmp_path) and not made.shows(module.Path("/srv/course"))

@@ -75,6 +75,20 @@ def test_a_zip_of_zips_and_a_wrapping_folder(place):
     assert [(s.name, s.cells) for s in found] == [("ann", ("ann",)), ("bob", ("bob",))]
 
 
+def test_a_loose_file_that_is_no_notebook_is_not_passed_over(place):
+    files = {"ann.ipynb": made(), "dee.ipynb": made(), "list.csv": b""}
+    files |= {"bob_1_2_work.py": b"", "cyd scan.PDF": b""}
+    found = find(place({"x.zip": zipped(files)}))
+    assert names(found) == ["ann", "bob_1_2_work.py", "cyd scan.PDF", "dee"]
+    assert [s.problem for s in found] == ["", *["it is no notebook (.ipynb)"] * 2, ""]
+
+
+def test_a_sheet_beside_the_export_is_no_submission(place):
+    folders = {f"{name}_1_file/w.ipynb": made() for name in ("Ann", "Bob")}
+    where = place({"export.zip": zipped(folders), "sheet.pdf": b""})
+    assert names(find(where)) == ["Ann_1_file", "Bob_1_file"]
+
+
 def test_a_single_notebook_and_a_single_learners_folder(place):
     where = place({"Ann Öz/w.ipynb": made("x")})
     assert names(find(where)) == ["Ann Öz"]
@@ -155,6 +169,12 @@ def test_archives_in_archives_end_somewhere(place):
     assert "deep in one another" in found[0].problem
 
 
+def test_archives_without_end_are_not_opened(place):
+    inner = {f"{n}.zip": zipped({"w.txt": b""}) for n in range(submissions.MOST_ARCHIVES)}
+    found = find(place({"ann.zip": zipped(inner), "bob.ipynb": made()}))
+    assert "more than 20 archives lie in it" in found[0].problem and not found[1].problem
+
+
 def test_an_archive_of_too_many_members_is_refused(place, monkeypatch):
     monkeypatch.setattr(submissions, "MOST_MEMBERS", 3)
     many = zipped({f"{n}.txt": b"" for n in range(4)})
@@ -233,6 +253,7 @@ def test_a_notebook_of_an_old_format_is_read():
         (["def layer_norm(x: ...", "def rms_norm(x): ..."], "norms"),
         (['score("norms", g)', 'score("dense", g)', "def layer_norm(x): ..."], "norms"),
         (['score("unheard", g)'], None),
+        (["-" * 200_000 + "1", "def layer_norm(x): ...", "def rms_norm(x): ..."], "norms"),
         (["a = 1"], None),
     ],
 )

@@ -1,7 +1,13 @@
 """Users lent to boxes: to one at a time, over batches, and free again however a batch ends."""
 
+import ctypes
+import os
+import pwd
+import signal
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
@@ -61,3 +67,96 @@ def test_another_batch_gets_another_user_and_a_killed_one_gives_its_own_back(loc
     freed = Loan()
     assert freed.user == users.FIRST
     freed.end()
+
+
+def test_a_lock_is_closed_to_the_boxes(locks):
+    (locks / f"lumen-user-{users.FIRST}").touch(mode=0o644)  # whoever reads a file can lock it
+    loan = Loan()
+    assert (locks / f"lumen-user-{loan.user}").stat().st_mode & 0o777 == 0o600
+    loan.end()
+
+
+def test_a_number_that_is_somebodys_is_not_lent(monkeypatch):
+    def known(number):
+        if number != users.FIRST:
+            raise KeyError(number)
+
+    monkeypatch.setattr(pwd, "getpwuid", known)
+    loan = Loan()
+    assert loan.user == users.FIRST + 1
+    loan.end()
+
+
+def headless():
+    """Go on in a second thread after the first has ended: /proc calls that a zombie."""
+    threading.Thread(target=time.sleep, args=(600,)).start()
+    libc = ctypes.CDLL(None)
+    libc.pthread_exit(None)
+
+
+def killing():
+    """Kill whatever comes up as this user, the killer among it."""
+    while True:
+        try:
+            os.kill(-1, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("body", [headless, killing])
+def test_no_process_of_a_user_hides_or_defends_itself(body):
+    user = users.LAST
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setsid()
+            os.setgroups([])
+            os.setresuid(user, user, user)
+            body()
+        finally:
+            os._exit(0)
+    time.sleep(0.5)
+    assert users.processes_of(user) == [child]
+    users.kill_all_of(user)
+    _, status = os.waitpid(child, 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    assert users.processes_of(user) == []
+
+
+def test_a_folder_deeper_than_python_can_follow_is_removed(tmp_path):
+    inside = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(sys.getrecursionlimit() + 100):
+        os.mkdir("d", dir_fd=inside)
+        below = os.open("d", os.O_RDONLY, dir_fd=inside)
+        os.close(inside)
+        inside = below
+    os.close(inside)
+    try:
+        users.remove(str(tmp_path / "d"))
+        assert list(tmp_path.iterdir()) == []
+    finally:  # the end of the tests could not either
+        subprocess.run(["rm", "-rf", str(tmp_path / "d")])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("kind", ["shm", "sem", "msg"])
+def test_memory_that_outlives_its_processes_is_removed(kind):
+    user, libc = users.LAST, ctypes.CDLL(None)
+    make = {
+        "shm": lambda: libc.shmget(0, 4096, 0o1600),
+        "sem": lambda: libc.semget(0, 1, 0o1600),
+        "msg": lambda: libc.msgget(0, 0o1600),
+    }[kind]
+    child = os.fork()
+    if child == 0:
+        os.setresuid(user, user, user)
+        os._exit(0 if make() >= 0 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    try:
+        rows = (users.Path("/proc/sysvipc") / kind).read_text()
+    except OSError:
+        pytest.skip("this system does not tell what there is")
+    assert f" {user} " in rows
+    users.remove_shared_memory_of(user)
+    assert f" {user} " not in (users.Path("/proc/sysvipc") / kind).read_text()

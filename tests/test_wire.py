@@ -254,3 +254,13 @@ def test_a_header_that_wants_too_much_is_refused_before_anything_is_read(pipes, 
     os.write(there_out, wire.HEADER.pack(size))
     with pytest.raises(Garbled, match="a frame of"):
         channel.receive(later())
+
+
+def test_a_frame_that_would_swell_is_refused_before_it_is_made(pipes, monkeypatch):
+    channel, _, there_out = pipes
+    monkeypatch.setattr(wire, "MOST_FORMS", 10)
+    os.write(there_out, wire.to_frame({"a": [[]] * 8}))
+    assert channel.receive(later()) == {"a": [[]] * 8}
+    os.write(there_out, wire.to_frame({"a": [[]] * 9}))
+    with pytest.raises(Garbled, match="11 lists and records"):
+        channel.receive(later())

@@ -42,6 +42,28 @@ def test_what_only_a_notebook_understands_is_passed_over(learner):
     assert run(learner, cell, "%%bash\nrm everything")["a"] == 1
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "%%time\na = 1",
+        "\n%%capture out\na = 1",
+        "a = 1\ntorch.where?",
+        "a = 1\nlen??\n",
+        "files = !ls\na = 1",
+        "a = 1\nb = %timeit -o len([])",
+        "!pip install \\\n    nothing\na = 1",
+    ],
+)
+def test_what_a_notebook_would_still_run_is_run(learner, source):
+    assert run(learner, source)["a"] == 1
+
+
+def test_an_error_behind_a_long_order_names_its_own_line(learner):
+    with pytest.raises(ZeroDivisionError) as error:
+        run(learner, "!pip install \\\n    nothing\n1 / 0")
+    assert error.traceback[-1].lineno == 2  # counted from 0
+
+
 def test_a_percent_sign_in_a_string_of_a_sound_cell_is_left(learner):
     assert run(learner, 'a = """\n%d\n"""')["a"] == "\n%d\n"
 

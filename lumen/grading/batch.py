@@ -37,7 +37,10 @@ UNREADABLE = "unreadable"
 
 @dataclass(frozen=True)
 class Result:
-    """One submission, graded. ``problem`` says why it could not be, where it could not."""
+    """One submission, graded. ``problem`` says why it could not be, where it could not.
+
+    ``remarks`` say what befell it on the way, for its author as well.
+    """
 
     submission: str
     file: str
@@ -46,6 +49,7 @@ class Result:
     marks: tuple[Mark, ...]
     sandbox: str
     seconds: float
+    remarks: tuple[str, ...] = ()
 
     @property
     def points(self) -> int:
@@ -131,7 +135,8 @@ class Record:
         try:
             kept = json.loads(self.path_of(submission).read_text())
             marks = tuple(Mark(**mark) for mark in kept.pop("marks"))
-            return Result(**kept, marks=marks)
+            remarks = tuple(kept.pop("remarks", ()))
+            return Result(**kept, marks=marks, remarks=remarks)
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
 
@@ -154,10 +159,13 @@ class Plan:
             if name is None:
                 problem = "it answers no set that is known; name one with --set"
         questions = self.sets[name] if name else ()
+        remarks: tuple[str, ...] = ()
         if problem:
             marks = [Mark(q.name, 0, q.points, UNREADABLE, hint=problem) for q in questions]
         else:
-            marks = Sitting(submission.cells, self.sandbox).marks(questions, self.seeds)
+            sitting = Sitting(submission.cells, self.sandbox)
+            marks = sitting.marks(questions, self.seeds)
+            remarks = (*self._other_set(submission, name, marks), *sitting.remarks())
         seconds = round(time.monotonic() - started, 2)
         return Result(
             submission.name,
@@ -167,7 +175,15 @@ class Plan:
             tuple(marks),
             self.sandbox.name,
             seconds,
+            remarks,
         )
+
+    def _other_set(self, submission: Submission, name: str, marks: Sequence[Mark]) -> list[str]:
+        """A word on a notebook that has none of the functions, and those of another set."""
+        other = set_of(submission.cells, self.sets)
+        if other in (None, name) or any(mark.verdict != "missing" for mark in marks):
+            return []
+        return [f"It answers the set {other}, and {name} was asked."]
 
 
 def grade_all(

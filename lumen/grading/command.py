@@ -36,7 +36,7 @@ from lumen.grading.check import PUBLIC_SEEDS
 from lumen.grading.examine import Sitting
 from lumen.grading.gradescope import write_zip
 from lumen.grading.notebook import Unreadable, set_of
-from lumen.grading.question import Question
+from lumen.grading.question import Array, Foreign, Question, run
 from lumen.grading.sandbox import (
     PROMISES,
     Limits,
@@ -44,7 +44,6 @@ from lumen.grading.sandbox import (
     Sandbox,
     choose,
     package_folder,
-    readable_at_level_2,
 )
 from lumen.grading.submissions import find, find_one
 
@@ -63,7 +62,7 @@ def main(sets: Sets, arguments: Sequence[str] | None = None) -> int:
     torch.set_num_threads(1)
     try:
         return options.do(sets, options)
-    except (Refused, NoSandbox, Unreadable, FileNotFoundError, ValueError) as error:
+    except (Refused, NoSandbox, Unreadable, OSError, ValueError) as error:
         print(f"lumen: {error}", file=sys.stderr)
         return 2
 
@@ -143,10 +142,8 @@ def _check(sets: Sets, options: argparse.Namespace) -> int:
     with _sandbox(options) as sandbox:
         sitting = Sitting(submission.cells, sandbox)
         marks = sitting.marks(questions, PUBLIC_SEEDS)
-    for number in sorted(sitting.told):
-        print(f"Cell {number} ended Python or did not end itself ({sitting.told[number]}).")
-    for number in sorted(sitting.faults):
-        print(f"Cell {number} stopped with {report.printable(sitting.faults[number])}.")
+    for remark in sitting.remarks():
+        print(report.printable(remark))
     for mark in marks:
         verdict = sitting.verdicts.get(mark.question)
         shown = repr(verdict) if verdict else f"{mark.question}: {mark.verdict}\n{mark.hint}"
@@ -163,6 +160,11 @@ def _grade(sets: Sets, options: argparse.Namespace) -> int:
         raise Refused("--resume keeps what is there and --force throws it away: choose one")
     if not options.out.resolve().parent.is_dir():
         raise Refused(f"there is no folder {options.out.resolve().parent} to write the table in")
+    if options.out.resolve().is_relative_to(options.folder.resolve()):
+        raise Refused(
+            f"{options.out} would lie among the submissions and be taken for one:"
+            f" write it outside of {options.folder}"
+        )
     shard = _shard(options)
     sets = _with_private(sets, options.private)
     if options.set:
@@ -171,8 +173,9 @@ def _grade(sets: Sets, options: argparse.Namespace) -> int:
     submissions = find(options.folder)[shard[0] - 1 :: shard[1]]
     head = _head(options, record)
     with _sandbox(options) as sandbox:
-        if sandbox.level == 2:
-            _refuse_open(options.folder, options.private, options.seed_file)
+        # the record is closed to another user, which is what a box of level 2 is
+        record_too = [record.folder] if sandbox.level == 1 else []
+        _refuse_open(sandbox, options.folder, options.private, options.seed_file, *record_too)
         if not options.resume:
             for old in record.folder.glob("*.json"):
                 old.unlink()
@@ -260,8 +263,8 @@ def _gradescope(sets: Sets, options: argparse.Namespace) -> int:
     _set(sets, options.set)
     submission = find_one(options.submission)
     with _sandbox(options) as sandbox:
-        if sandbox.level == 2:
-            _refuse_open(options.private, options.seed_file, package_folder())
+        closed = [package_folder()] if sandbox.level == 2 else []  # level 1 hides what is in it
+        _refuse_open(sandbox, options.private, options.seed_file, *closed)
         plan = Plan(sets, _seeds(options.seed_file), sandbox, options.set)
         result = plan.grade(submission)
     write_whole(options.results, json.dumps(report.gradescope(result), indent=1))
@@ -295,9 +298,16 @@ def _sandbox(options: argparse.Namespace) -> Sandbox:
     return sandbox
 
 
-def _refuse_open(*paths: Path | None) -> None:
+def _refuse_open(sandbox: Sandbox, *paths: Path | None) -> None:
     for path in paths:
-        if path and readable_at_level_2(path):
+        if path is None or sandbox.level == 3 or not sandbox.shows(path):
+            continue
+        if sandbox.level == 1:
+            raise Refused(
+                f"level 1 shows {path} to a submission, with the system's own files: move it"
+                " to another place, such as a folder in /home or /srv"
+            )
+        else:
             raise Refused(
                 f"level 2 cannot hide {path} from a submission, since others may read it:"
                 f" chmod go-rwx {path}"
@@ -346,10 +356,32 @@ def _with_private(sets: Sets, path: Path | None) -> Sets:
     for name in cases:
         if name not in known:
             raise Refused(f"{path} has cases for {name!r}, and there is no such question")
-    return {
+    joined = {
         name: tuple(_with_cases(question, cases.get(question.name)) for question in questions)
         for name, questions in joined.items()
     }
+    for name, questions in joined.items():
+        for question in questions:
+            if name in more or question.name in cases:
+                _refuse_incomparable(question)
+    return joined
+
+
+def _refuse_incomparable(question: Question) -> None:
+    """Refuse a question whose right answers could not be told from wrong ones."""
+    for case in question.cases(PUBLIC_SEEDS[0]):
+        if not _can_be_compared(run(question.reference, case).value):
+            raise Refused(
+                f"{question.name}: the reference's answer to {case.label!r} is no plain data, or"
+                " a tensor too large or of a dtype that is not compared"
+            )
+
+
+def _can_be_compared(value: object) -> bool:
+    """Whether packed data crossed with its numbers."""
+    if type(value) in (list, tuple):
+        return all(map(_can_be_compared, value))
+    return type(value) is not Foreign and not (type(value) is Array and value.data is None)
 
 
 def _with_cases(question: Question, more: Callable | None) -> Question:

@@ -7,12 +7,13 @@ for a cell, for a question, and for the whole.
 
 from __future__ import annotations
 
+import builtins
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lumen.grading import wire
-from lumen.grading.check import Verdict, check, missing
+from lumen.grading.check import ADVICE, Verdict, check, missing
 from lumen.grading.question import Answer, Case, Question
 from lumen.grading.sandbox import Box, BoxFailed, Limits, Sandbox
 
@@ -24,6 +25,20 @@ TELLING = {
     "garbled": "What came back could not be read. Return plain tensors and numbers of the size"
     " that is asked for, and leave the process's files alone.",
     "budget": "The time for the whole notebook was spent before this question.",
+}
+# where the advice of a notebook's own check would not fit
+OUTSIDE = {
+    "missing": "Give it the name that the exercise does, outside of any class, in a cell that runs"
+    " without an error after a restart.",
+    "error": "Your function stopped with an error. Restart the kernel and run all cells from the"
+    " top: an import or a name that is only in your session is missing here. Then compare your"
+    " signature with the one asked for.",
+}
+BEFALL = {
+    "time": "did not come to an end in time; only its definitions were kept",
+    "crash": "ended Python; only its definitions were kept",
+    "garbled": "disturbed the grading; only its definitions were kept",
+    "skipped": "was left out: even its definitions end Python or never end",
 }
 
 
@@ -61,15 +76,20 @@ class Sitting:
         self.faults: dict[int, str] = {}
         self.verdicts: dict[str, Verdict] = {}
         self._box: Box | None = None
+        self._ready: Box | None = None
         self._end = 0.0
 
     def marks(self, questions: Sequence[Question], seeds: Sequence[int]) -> list[Mark]:
         """A mark for each question, whatever happens."""
+        self._ready = self.sandbox.open()
+        # the clock runs from here: on a slow machine the start is no fault of the learner's
         self._end = time.monotonic() + self.limits.submission_seconds
         try:
             return [self._mark(question, seeds) for question in questions]
         finally:
             self._close()
+            if self._ready:
+                self._ready.close()
 
     def _mark(self, question: Question, seeds: Sequence[int]) -> Mark:
         started = time.monotonic()
@@ -85,6 +105,11 @@ class Sitting:
             )
         self.verdicts[question.name] = verdict
         kind = "passed" if verdict.ok else verdict.difference.kind
+        hint = verdict.hint
+        if kind == "missing":
+            hint = f"{verdict.difference.detail} {hint}"
+        elif hint == ADVICE["error"]:  # it speaks of a line that is shown in a notebook alone
+            hint = OUTSIDE["error"]
         return Mark(
             question.name,
             verdict.points,
@@ -92,7 +117,7 @@ class Sitting:
             kind if kind in ("passed", "nothing", "missing") else "wrong",
             verdict.mistake or "",
             verdict.label,
-            verdict.hint,
+            hint,
             round(time.monotonic() - started, 2),
         )
 
@@ -100,15 +125,31 @@ class Sitting:
         deadline = time.monotonic() + self.limits.question_seconds
         found = self._ask({"do": "look", "target": question.target}, deadline).get("found")
         if found == "missing":
-            return missing(question, f"There is no function `{question.target}` yet.")
+            return self._missing(question, f"There is no function `{question.target}`.")
         if found != "callable":
-            return missing(question, f"`{question.target}` is not a function.")
+            return self._missing(question, f"`{question.target}` is not a function.")
 
         def call(case: Case) -> Answer:
             request = {"do": "call", "target": question.target, "case": wire.encode_case(case)}
             return self._answer(self._ask(request, deadline))
 
         return check(call, question, seeds)
+
+    @staticmethod
+    def _missing(question: Question, detail: str) -> Verdict:
+        return replace(missing(question, detail), hint=OUTSIDE["missing"])
+
+    def remarks(self) -> tuple[str, ...]:
+        """What befell the cells, a line for each that did not run to its end."""
+        said = []
+        for number in sorted({*self.told, *self.faults}):
+            lines = self.cells[number - 1].strip().splitlines()
+            where = f"Code cell {number} ({lines[0][:40]!r})"
+            if number in self.told:
+                said.append(f"{where} {BEFALL[self.told[number]]}.")
+            else:
+                said.append(f"{where} stopped with {self.faults[number]}.")
+        return tuple(said)
 
     @staticmethod
     def _answer(reply: dict) -> Answer:
@@ -125,7 +166,7 @@ class Sitting:
         while self._box is None:
             if time.monotonic() >= self._end:
                 raise BoxFailed("budget", "no time is left")
-            self._box = self.sandbox.open()
+            self._box, self._ready = self._ready or self.sandbox.open(), None
             for number, source in enumerate(self.cells, 1):
                 try:
                     self._cell(number, source)
@@ -151,7 +192,9 @@ class Sitting:
         }
         fault = self._ask(request, deadline).get("fault")
         if isinstance(fault, str):
-            self.faults[number] = fault[:60]
+            # a learner's own type is a learner's own text
+            known = isinstance(getattr(builtins, fault, None), type)
+            self.faults[number] = fault if known else "an error of another type"
 
     def _close(self) -> None:
         if self._box:

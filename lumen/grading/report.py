@@ -85,8 +85,9 @@ def write_junit(path: Path, results: Sequence[Result]) -> None:
             failures=str(failed),
             time=f"{result.seconds:.2f}",
         )
-        if result.problem:
-            ElementTree.SubElement(suite, "system-err").text = printable(result.problem)
+        if result.problem or result.remarks:
+            words = "\n".join([result.problem, *result.remarks]).strip()
+            ElementTree.SubElement(suite, "system-err").text = printable(words)
         for mark in result.marks:
             case = ElementTree.SubElement(
                 suite,
@@ -129,6 +130,7 @@ def summary(results: Sequence[Result]) -> str:
     if unread:
         lines += ["", f"{len(unread)} could not be graded and have 0 points:"]
         lines += [f"  {printable(result.submission)}: {result.problem}" for result in unread]
+    lines += _nothing_won([r for r in results if not r.problem and not r.points])
     frequent = mistakes(results)
     if frequent:
         lines += ["", "The most frequent mistakes"]
@@ -138,6 +140,16 @@ def summary(results: Sequence[Result]) -> str:
             for (question, mistake), number in frequent
         ]
     return "\n".join(lines)
+
+
+def _nothing_won(results: Sequence[Result]) -> list[str]:
+    """Who was graded and has nothing, and why: a person should look at each."""
+    lines = []
+    for result in results:
+        verdicts = ", ".join(dict.fromkeys(mark.verdict for mark in result.marks))
+        why = " ".join(result.remarks) or f"all {verdicts}"
+        lines.append(f"  {printable(result.submission)}: {printable(why)}")
+    return ["", f"{len(lines)} were graded and have 0 points:", *lines] if lines else []
 
 
 def _spread(results: Sequence[Result]) -> list[str]:
@@ -220,6 +232,7 @@ def gradescope(result: Result) -> dict:
         for mark in result.marks
     ]
     words = result.problem or f"{result.points} of {result.max_points} points."
+    words = printable("\n".join([words, *result.remarks]))
     return {
         "score": result.points,
         "output": f"{words}\nGraded in a box of level {result.sandbox}.",

@@ -149,10 +149,8 @@ class Sandbox:
         size = str(self.limits.files << 20)
         for path in ("/tmp", "/dev/shm"):
             yield from ("--perms", "1777", "--size", size, "--tmpfs", path)
-        seen = [path for path in SYSTEM if os.path.exists(path)]
-        seen += [os.path.realpath(sys.base_prefix), os.path.realpath(sys.prefix), *_packages()]
         bound: list[str] = []
-        for path in seen:
+        for path in _seen():
             if os.path.islink(path):
                 yield from ("--symlink", os.readlink(path), path)
             elif not any(Path(path).is_relative_to(above) for above in bound):
@@ -165,6 +163,12 @@ class Sandbox:
         for made in _font_lists():
             yield from ("--ro-bind", str(made), f"/tmp/{made.name}")
         yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp")
+
+    def shows(self, path: Path) -> bool:
+        """Whether a submission could read a path that lies on this machine."""
+        if self.level == 1:
+            return any(path.resolve().is_relative_to(os.path.realpath(p)) for p in _seen())
+        return self.level == 3 or readable_at_level_2(path)
 
     def lend(self) -> users.Loan | None:
         """A user for a box, where it needs one that no other has: wherever root can give it one."""
@@ -198,14 +202,16 @@ class Box:
         self._loan = sandbox.lend()
         self.user = self._loan.user if self._loan else users.FIRST
         self.scratch = "/tmp"
-        if sandbox.level > 1:
-            self.scratch = tempfile.mkdtemp(prefix="lumen-scratch-")
-            for made in _font_lists():
-                shutil.copyfile(made, Path(self.scratch, made.name))
         if sandbox.level == 2:
             self._loan.clear()
-            os.chown(self.scratch, self.user, self.user)
-        self.said = tempfile.TemporaryFile()  # noqa: SIM115
+        try:
+            self.said = tempfile.TemporaryFile()  # noqa: SIM115
+            if sandbox.level > 1:
+                self._make_scratch()
+        except OSError as error:
+            if self._loan:
+                self._loan.end()
+            raise NoSandbox(f"{NAMES[sandbox.level]} found no room: {error}") from None
         try:
             self.process = subprocess.Popen(
                 sandbox.command(self.user),
@@ -226,6 +232,13 @@ class Box:
             said = self._last_words()
             self.close()
             raise NoSandbox(f"{NAMES[sandbox.level]} did not start: {said or failure}") from None
+
+    def _make_scratch(self) -> None:
+        self.scratch = tempfile.mkdtemp(prefix="lumen-scratch-")
+        for made in _font_lists():
+            shutil.copyfile(made, Path(self.scratch, made.name))
+        if self.sandbox.level == 2:
+            os.chown(self.scratch, self.user, self.user)
 
     def ask(self, request: Mapping, seconds: float) -> dict:
         number = os.urandom(8).hex()
@@ -285,7 +298,7 @@ class Box:
         if self.sandbox.level == 2:
             self._loan.clear()
         if self.sandbox.level > 1:
-            shutil.rmtree(self.scratch, ignore_errors=True)
+            users.remove(self.scratch)
         if self._loan:
             self._loan.end()
 
@@ -293,8 +306,9 @@ class Box:
 def readable_at_level_2(path: Path) -> bool:
     """Whether a user of no rights could look into a path, by the modes of it and of all above."""
     path = path.resolve()
+    # a folder that can only be entered gives away each file whose name can be guessed
     wanted = 0o005 if path.is_dir() else 0o004
-    modes = [path.stat().st_mode & wanted == wanted]
+    modes = [path.stat().st_mode & wanted]
     return all(modes) and all(above.stat().st_mode & 0o001 for above in path.parents)
 
 
@@ -314,6 +328,12 @@ def _font_lists() -> list[Path]:
     import matplotlib
 
     return sorted(Path(matplotlib.get_cachedir()).glob("fontlist-*.json"))
+
+
+def _seen() -> list[str]:
+    """What every box of level 1 sees, with all that lies below it."""
+    seen = [path for path in SYSTEM if os.path.exists(path)]
+    return [*seen, os.path.realpath(sys.base_prefix), os.path.realpath(sys.prefix), *_packages()]
 
 
 def _bind(path: str) -> Iterator[str]:

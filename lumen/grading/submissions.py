@@ -18,7 +18,10 @@ from lumen.grading.notebook import MOST_NOTEBOOK, Unreadable, code_cells
 MOST_ARCHIVE = 200 << 20
 MOST_MEMBERS = 20_000
 DEEPEST_ARCHIVE = 4
+MOST_ARCHIVES = 20
 NOISE = (".ipynb_checkpoints", "__MACOSX", "__pycache__")
+# what course systems and instructors lay beside what was handed in
+ATTENDANT = (".txt", ".csv", ".md")
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,11 @@ class Entry:
     def holds(self) -> bool:
         """Whether it can hold others: a folder, or an archive."""
         return self._children is not None
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether it was handed in and is nothing that can be graded: a scan, say, or a script."""
+        return not (self.holds or self.is_notebook or self.name.lower().endswith(ATTENDANT))
 
     def children(self) -> list[Entry]:
         found = self._children() if self._children else []
@@ -190,26 +198,30 @@ def find_one(place: Path) -> Submission:
 
 def _learners(top: Entry) -> list[Entry]:
     """The entries that are learners, below the wrappings of a course system's export."""
-    entries = [entry for entry in top.children() if entry.holds or entry.is_notebook]
+    there = top.children()
+    entries = [entry for entry in there if entry.holds or entry.is_notebook]
     while len(entries) == 1 and entries[0].holds:
         try:
             inside = entries[0].children()
         except Unreadable:
             break
-        inside = [entry for entry in inside if entry.holds or entry.is_notebook]
-        if not any(entry.holds for entry in inside) and len(inside) < 2:
+        within = [entry for entry in inside if entry.holds or entry.is_notebook]
+        if not any(entry.holds for entry in within) and len(within) < 2:
             break
-        entries = inside
-    return entries
+        there, entries = inside, within
+    return [*entries, *(entry for entry in there if entry.is_loose)]
 
 
 def _submission(entry: Entry) -> Iterator[Submission]:
     name = entry.name
+    if entry.is_loose:
+        yield Submission(name, entry.where, problem="it is no notebook (.ipynb)")
+        return
     for end in (".ipynb", ".zip"):
         if name.lower().endswith(end):
             name = name[: -len(end)]
     try:
-        notebooks = [entry] if entry.is_notebook else list(_notebooks(entry))
+        notebooks = [entry] if entry.is_notebook else list(_notebooks(entry, []))
     except Unreadable as problem:
         yield Submission(name, entry.where, problem=str(problem))
         return
@@ -223,12 +235,16 @@ def _submission(entry: Entry) -> Iterator[Submission]:
         yield _read(name, notebooks[0])
 
 
-def _notebooks(entry: Entry) -> Iterator[Entry]:
+def _notebooks(entry: Entry, archives: list[Entry]) -> Iterator[Entry]:
+    if _is_archive(entry.name) and entry.holds:
+        archives.append(entry)
+        if len(archives) > MOST_ARCHIVES:
+            raise Unreadable(f"more than {MOST_ARCHIVES} archives lie in it")
     for child in entry.children():
         if child.is_notebook:
             yield child
         elif child.holds:
-            yield from _notebooks(child)
+            yield from _notebooks(child, archives)
 
 
 def _read(name: str, entry: Entry) -> Submission:

@@ -26,7 +26,10 @@ import torch
 from lumen.grading import wire
 from lumen.grading.question import run, type_name
 
-MAGIC = re.compile(r"^(\s*)[%!?].*", re.MULTILINE)
+# lines that only a notebook understands: orders, which go on behind a backslash, and questions
+MAGIC = re.compile(r"^([ \t]*)(?:[%!?](?:.*\\\n)*.*|[\w.]+\?{1,2}[ \t]*)$", re.MULTILINE)
+KEPT = re.compile(r"^([ \t]*[\w, \t]+=[ \t]*)[%!](?:.*\\\n)*.*$", re.MULTILINE)
+FOREIGN_CELL = re.compile(r"\s*%%(?!(?:time|capture|prun)\b)")
 DEFINITIONS = (
     ast.FunctionDef,
     ast.AsyncFunctionDef,
@@ -56,9 +59,14 @@ def tree_of(source: str) -> ast.Module:
     try:
         return ast.parse(source)
     except SyntaxError:
-        if source.lstrip().startswith("%%"):
+        if FOREIGN_CELL.match(source):
             return ast.parse("")
-        return ast.parse(MAGIC.sub(r"\1pass", source))
+        return ast.parse(KEPT.sub(r"\1None", MAGIC.sub(_passed, source)))
+
+
+def _passed(lines: re.Match) -> str:
+    """As many lines as there were, so that an error names the right one."""
+    return f"{lines[1]}pass" + "\n" * lines[0].count("\n")
 
 
 class Learner:
