@@ -215,9 +215,12 @@ class Visit:
             self.complaints.append(message.text)
 
     def settle(self):
-        """Let two frames pass, so that what reacts to a change has reacted."""
+        """Let two frames pass, so that what reacts to a change has reacted, and what fades fade."""
         self.page.evaluate(
             "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+            ".then(() => Promise.all(document.getAnimations()"
+            ".filter(moving => moving.effect.getComputedTiming().endTime < Infinity)"
+            ".map(moving => moving.finished.catch(() => {}))))"
         )
 
     def resize(self, width):
